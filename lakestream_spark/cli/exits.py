@@ -1,0 +1,73 @@
+"""How a command ends: every error of the tree has an exit code, and its text is one sentence."""
+
+import os
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+
+import click
+
+from lakestream_spark.core.errors import (
+    Corrupt,
+    Fenced,
+    LakestreamError,
+    Misconfigured,
+    Rejected,
+    Transient,
+)
+
+EXIT_CODES: Mapping[int, str] = {
+    0: "done",
+    1: "failed",
+    2: "wrong usage or settings",
+    3: "something does not answer, try again",
+    4: "fenced, another process took over",
+    5: "stored data is damaged",
+    130: "interrupted",
+}
+
+_CODE_OF: Sequence[tuple[type[LakestreamError], int]] = (
+    (Misconfigured, 2),
+    (Rejected, 2),
+    (Transient, 3),
+    (Fenced, 4),
+    (Corrupt, 5),
+    (LakestreamError, 1),
+)
+
+
+def run(command: click.Command, args: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code; never raises."""
+    arguments = list(sys.argv[1:] if args is None else args)
+    try:
+        result = command.main(arguments, prog_name="lakestream", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        return 130
+    except BrokenPipeError:
+        # The reader of our output is gone; say nothing, also not when Python flushes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except LakestreamError as error:
+        _tell(arguments, str(error))
+        return exit_code(error)
+    except Exception as error:
+        _tell(arguments, f"unexpected {type(error).__name__}: {error} (--debug shows where)")
+        return 1
+    # Outside standalone mode click returns the code of `ctx.exit` and the value of the command.
+    return result if isinstance(result, int) else 0
+
+
+def exit_code(error: LakestreamError) -> int:
+    """The exit code of an error of our tree."""
+    return next(code for kind, code in _CODE_OF if isinstance(error, kind))
+
+
+def _tell(arguments: Sequence[str], text: str) -> None:
+    if "--debug" in arguments:
+        traceback.print_exc()
+    for line in text.splitlines():
+        click.echo(f"lakestream: {line}", err=True)

@@ -1,0 +1,77 @@
+"""The group of all commands: a table of names, modules and sentences."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import NamedTuple, cast
+
+import click
+
+from lakestream_spark import __version__
+from lakestream_spark.cli.exits import EXIT_CODES
+from lakestream_spark.core.errors import Misconfigured
+
+
+class CommandEntry(NamedTuple):
+    """A command that is imported when it is called: `module:attribute` and its line in the help."""
+
+    target: str
+    sentence: str
+
+
+COMMANDS: Mapping[str, CommandEntry] = {
+    "compact": CommandEntry(
+        "lakestream_spark.cli.compact:compact",
+        "Move everything acknowledged so far into the tables, then end.",
+    ),
+    "config": CommandEntry(
+        "lakestream_spark.cli.config:config", "Show the settings, where each came from, their docs."
+    ),
+    "ingress": CommandEntry(
+        "lakestream_spark.cli.ingress:ingress",
+        "Run Kafka brokers until they are told to stop.",
+    ),
+    "skeleton": CommandEntry(
+        "lakestream_spark.cli.skeleton:skeleton",
+        "Show one record going from a Kafka client through Spark into a table and back.",
+    ),
+}
+
+
+EXTRAS: Mapping[str, str] = {"pyspark": "spark", "asyncpg": "postgres", "confluent_kafka": "dev"}
+"""Which extra brings a module that the default install does without."""
+
+
+class LazyGroup(click.Group):
+    """A group that lists its commands from `COMMANDS` and imports one only to run it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        module, _, attribute = entry.target.partition(":")
+        try:
+            return cast(click.Command, getattr(import_module(module), attribute))
+        except ModuleNotFoundError as error:
+            extra = EXTRAS.get(error.name or "")
+            if extra is None:
+                raise
+            install = f"pip install 'lakestream-spark[{extra}]'"
+            raise Misconfigured(f"`lakestream {cmd_name}` needs {error.name}: {install}") from error
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(n, COMMANDS[n].sentence) for n in self.list_commands(ctx)])
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: " + "; ".join(f"{code} {text}" for code, text in EXIT_CODES.items()) + ".",
+)
+@click.version_option(__version__, prog_name="lakestream")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+def lakestream(debug: bool) -> None:
+    """One stream, written once: a live Kafka stream and an open table in storage you own."""

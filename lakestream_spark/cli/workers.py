@@ -1,0 +1,190 @@
+"""Several brokers as processes that a parent starts and watches.
+
+What always holds: a worker is a broker with its own port and node id and shares nothing but the
+stores; a signal to stop reaches every worker, and one whose parent dies stops by itself; a worker
+that crashed is started again after a growing pause, on the port it had; one that was refused or
+replaced is not, and ends them all.
+"""
+
+import logging
+import signal
+import time
+from collections.abc import Callable
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from typing import Final
+
+import click
+
+from lakestream_spark.cli.announce import Announce, Ports
+from lakestream_spark.cli.exits import run
+from lakestream_spark.core.errors import Misconfigured
+from lakestream_spark.core.logs import configure, event
+from lakestream_spark.settings import Settings
+
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_FIRST_PAUSE_S: Final = 0.5
+_LONGEST_PAUSE_S: Final = 30.0
+_STEADY_S: Final = 60.0
+_FINAL_CODES: Final = (0, 2, 4)
+"""Stopped, refused, replaced: starting again would change nothing."""
+
+_log: Final = logging.getLogger(__name__)
+
+
+def supervise(settings: Settings, count: int, announce: Announce) -> int:
+    """Run `count` workers until all have ended; the exit code of the first that failed, or 0."""
+    _check_shared(settings)
+    log = settings.log
+    configure(level=log.level, form=log.format, context={"broker": "supervisor"})
+    workers = [_Worker(_nth(settings, index), announce) for index in range(count)]
+
+    def stop(*_: object) -> None:
+        for worker in workers:
+            worker.stop()
+
+    previous = [signal.signal(number, stop) for number in _SIGNALS]
+    try:
+        return _watch(workers, stop)
+    finally:
+        for number, handler in zip(_SIGNALS, previous, strict=True):
+            signal.signal(number, handler)
+
+
+def _watch(workers: list["_Worker"], stop: Callable[[], None]) -> int:
+    code = 0
+    for worker in workers:
+        worker.start()
+    while any(not worker.ended for worker in workers):
+        pauses = [worker.pause_s() for worker in workers if not worker.ended]
+        wait([w.sentinel for w in workers if w.sentinel is not None], min(pauses))
+        for worker in workers:
+            worker.tend()
+        failed = [worker.code for worker in workers if worker.code in _FINAL_CODES[1:]]
+        if failed and code == 0:
+            code = failed[0] or 0
+            stop()
+    return code
+
+
+class _Worker:
+    """One broker process and what the parent knows of it."""
+
+    def __init__(self, settings: Settings, announce: Announce) -> None:
+        self._settings = settings
+        self._announce = announce
+        self._process: SpawnProcess | None = None
+        self._ready: Connection | None = None
+        self._started_at = 0.0
+        self._restart_at: float | None = None
+        self._pause_s = _FIRST_PAUSE_S
+        self._stopping = False
+        self.code: int | None = None
+        """The code of an end that is final."""
+
+    @property
+    def ended(self) -> bool:
+        return self._process is None and self._restart_at is None
+
+    @property
+    def sentinel(self) -> int | None:
+        return None if self._process is None else self._process.sentinel
+
+    def pause_s(self) -> float:
+        """How long nothing has to be done for this worker unless its process ends."""
+        if self._restart_at is None:
+            return 3600.0
+        return max(0.0, self._restart_at - time.monotonic())
+
+    def start(self) -> None:
+        # Spawned, not forked: a worker starts clean, without the parent's threads and signals.
+        context = get_context("spawn")
+        self._ready, told = context.Pipe(duplex=False)
+        self._restart_at = None
+        self._started_at = time.monotonic()
+        self._process = context.Process(
+            target=_main,
+            args=(self._settings, self._announce, told),
+            name=f"broker-{self._settings.broker.id}",
+        )
+        self._process.start()
+        told.close()
+
+    def stop(self) -> None:
+        self._stopping = True
+        self._restart_at = None
+        if self._process is not None and self._process.is_alive():
+            self._process.terminate()
+
+    def tend(self) -> None:
+        """Notice that the process has ended, and start it again when it is time."""
+        if self._process is not None and not self._process.is_alive():
+            self._gone()
+        elif self._restart_at is not None and time.monotonic() >= self._restart_at:
+            self.start()
+
+    def _gone(self) -> None:
+        assert self._process is not None
+        self._process.join()
+        code = self._process.exitcode
+        self._process = None
+        self._keep_ports()
+        if self._stopping or code in _FINAL_CODES:
+            self.code = code
+            return
+        if time.monotonic() - self._started_at > _STEADY_S:
+            self._pause_s = _FIRST_PAUSE_S
+        event(
+            _log,
+            logging.ERROR,
+            "a broker process ended by itself and is started again",
+            node=self._settings.broker.id,
+            code=code,
+            pause_s=self._pause_s,
+        )
+        self._restart_at = time.monotonic() + self._pause_s
+        self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
+
+    def _keep_ports(self) -> None:
+        """A free port was chosen once; clients know it."""
+        if self._ready is None:
+            return
+        if self._ready.poll():
+            try:
+                ports: Ports = self._ready.recv()
+            except EOFError:
+                pass
+            else:
+                self._settings = _on(self._settings, self._settings.broker.id, ports)
+        self._ready.close()
+        self._ready = None
+
+
+def _main(settings: Settings, announce: Announce, told: Connection) -> None:
+    """A worker process, from its first line to its exit code."""
+    # Here and not above: the parent starts in a moment and stays small without it.
+    from lakestream_spark.cli.worker import run_worker
+
+    command = click.Command("ingress", callback=lambda: run_worker(settings, announce, told.send))
+    raise SystemExit(run(command, []))
+
+
+def _nth(settings: Settings, index: int) -> Settings:
+    """The settings of the worker `index`: the next node id and, unless free, the next ports."""
+    own = settings.broker
+    ports = Ports(*(port + index if port else 0 for port in (own.port, own.admin_port)))
+    return _on(settings, own.id + index, ports)
+
+
+def _on(settings: Settings, node_id: int, ports: Ports) -> Settings:
+    changes = {"id": node_id, "port": ports.kafka, "admin_port": ports.admin}
+    return settings.model_copy(update={"broker": settings.broker.model_copy(update=changes)})
+
+
+def _check_shared(settings: Settings) -> None:
+    places = {"metadata.url": settings.metadata.url, "store.url": settings.store.url}
+    places["wal.latency.url"] = settings.wal.latency.url
+    for key, url in places.items():
+        if url.startswith("memory://") or url in ("sqlite://", "sqlite:///"):
+            raise Misconfigured(f"several workers cannot share {key} = {url}: it is in memory")

@@ -1,0 +1,201 @@
+"""Fetch, v4–v18.
+
+Behaviour: below the table end from Parquet, from there on from the WAL; whole batches, of which the
+first is sent even when it is above the limits. Waits up to `max_wait` for `min_bytes` without
+asking any store, and wakes for batches committed through any broker.
+Version notes: from v7 sessions; from v9 a leader epoch, which is always 0 here; from v13 topics by
+id; v16–v18 as v15.
+Not done: aborted transactions (there are none); replicas are refused.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from kio.schema.errors import ErrorCode
+from kio.static.protocol import ResponsePayload
+
+from lakestream_spark.core.errors import LakestreamError
+from lakestream_spark.core.ids import TopicPartition
+from lakestream_spark.ingress.broker import Broker
+from lakestream_spark.ingress.errors import error_code
+from lakestream_spark.ingress.fetch_sessions import NO_SESSION, Opened, Shown, TopicKey, Want
+from lakestream_spark.ingress.lookup import find_partition, find_topic_by_key
+from lakestream_spark.ingress.messages import Request
+from lakestream_spark.metadata.topics import Topic
+from lakestream_spark.wal.ports import PartitionEnds
+from lakestream_spark.wal.reader import ReadRequest
+
+API_KEY: Final = 1
+VERSIONS: Final = range(4, 19)
+
+_UNKNOWN_ENDS: Final = PartitionEnds(-1, -1, -1, -1)
+_LEADER_EPOCH: Final = 0
+
+
+class _Read(NamedTuple):
+    """What one partition gives."""
+
+    want: Want
+    code: ErrorCode
+    ends: PartitionEnds = _UNKNOWN_ENDS
+    data: bytes = b""
+
+
+class _Found(NamedTuple):
+    """A wanted partition that exists."""
+
+    want: Want
+    topic: Topic
+    partition: TopicPartition
+
+
+async def handle(broker: Broker, request: Request) -> ResponsePayload:
+    message = request.message
+    if _replica_id(message) != -1:
+        return _respond(request, ErrorCode.invalid_request, NO_SESSION, [])
+    opened = broker.sessions.open(message)
+    if isinstance(opened, ErrorCode):
+        return _respond(request, opened, NO_SESSION, [])
+    found, refused = await _find(broker, opened.wants)
+    reads = await _read_or_wait(broker, message, found, bool(refused))
+    shown = _choose(opened, [*reads, *refused])
+    return _respond(request, ErrorCode.none, opened.session_id, shown)
+
+
+async def _find(broker: Broker, wants: Sequence[Want]) -> tuple[list[_Found], list[_Read]]:
+    topics: dict[TopicKey, Topic | ErrorCode] = {}
+    found: list[_Found] = []
+    refused: list[_Read] = []
+    for want in wants:
+        topic = topics.get(want.topic)
+        if topic is None:
+            topic = topics[want.topic] = await find_topic_by_key(broker, want.topic)
+        if isinstance(topic, ErrorCode):
+            refused.append(_Read(want, topic))
+        elif want.leader_epoch > _LEADER_EPOCH:
+            refused.append(_Read(want, ErrorCode.unknown_leader_epoch))
+        else:
+            try:
+                found.append(_Found(want, topic, find_partition(topic, want.partition)))
+            except LakestreamError as error:
+                refused.append(_Read(want, error_code(error)))
+    return found, refused
+
+
+async def _read_or_wait(
+    broker: Broker, message: Any, found: list[_Found], answer_now: bool
+) -> list[_Read]:
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + message.max_wait.total_seconds()
+    # Watched before the first read: what is committed in between is not missed.
+    with broker.tail.watch(each.partition for each in found) as watch:
+        while True:
+            reads = await _read_all(broker, found, message.max_bytes)
+            failed = any(read.code is not ErrorCode.none for read in reads)
+            enough = sum(len(read.data) for read in reads) >= message.min_bytes
+            left_s = deadline - loop.time()
+            if answer_now or failed or enough or left_s <= 0:
+                return reads
+            await watch.wait(
+                {
+                    each.partition: read.ends.high_watermark
+                    for each, read in zip(found, reads, strict=True)
+                },
+                left_s,
+            )
+
+
+async def _read_all(broker: Broker, found: list[_Found], max_bytes: int) -> list[_Read]:
+    """The tails in one call, then what lies in tables, within the bytes that are left."""
+    requests = [
+        ReadRequest(each.partition, each.want.offset, each.want.max_bytes) for each in found
+    ]
+    tails = await broker.log.reader.read_many(requests, max_total_bytes=max_bytes)
+    reads: list[_Read] = []
+    left = max_bytes - sum(0 if isinstance(t, LakestreamError) else len(t.data) for t in tails)
+    for each, tail in zip(found, tails, strict=True):
+        if isinstance(tail, LakestreamError):
+            reads.append(_Read(each.want, error_code(tail)))
+            continue
+        read = _Read(each.want, ErrorCode.none, tail.ends, tail.data)
+        if each.want.offset < tail.ends.table_end and left > 0:
+            read = await _read_history(broker, each, read, left)
+            left -= len(read.data)
+        reads.append(read)
+    return reads
+
+
+async def _read_history(broker: Broker, each: _Found, read: _Read, left: int) -> _Read:
+    want = each.want
+    try:
+        data = await broker.log.history.read(
+            each.topic, want.partition, want.offset, min(want.max_bytes, left)
+        )
+    except LakestreamError as error:
+        return read._replace(code=error_code(error))
+    return read._replace(data=data)
+
+
+def _choose(opened: Opened, reads: list[_Read]) -> list[_Read]:
+    """What the client must be told: everything, or in a session only what is new to it."""
+    session = opened.session
+    if session is None:
+        return reads
+    chosen: list[_Read] = []
+    for read in reads:
+        key = (read.want.topic, read.want.partition)
+        borders = Shown(read.ends.high_watermark, read.ends.log_start)
+        news = read.data or read.code is not ErrorCode.none or session.shown.get(key) != borders
+        if news or not opened.incremental:
+            chosen.append(read)
+            session.shown[key] = borders
+        if read.data:
+            session.served(key)
+    return chosen
+
+
+def _respond(
+    request: Request, code: ErrorCode, session_id: int, reads: list[_Read]
+) -> ResponsePayload:
+    by_topic: dict[TopicKey, list[_Read]] = {}
+    for read in reads:
+        by_topic.setdefault(read.want.topic, []).append(read)
+    response: ResponsePayload = request.respond(
+        "FetchResponse",
+        throttle_time=timedelta(0),
+        error_code=code,
+        session_id=session_id,
+        responses=tuple(
+            request.respond(
+                "FetchableTopicResponse",
+                topic=None if isinstance(key, UUID) else key,
+                topic_id=key if isinstance(key, UUID) else None,
+                partitions=tuple(_describe(request, read) for read in own),
+            )
+            for key, own in by_topic.items()
+        ),
+        node_endpoints=(),
+    )
+    return response
+
+
+def _describe(request: Request, read: _Read) -> Any:
+    return request.respond(
+        "PartitionData",
+        partition_index=read.want.partition,
+        error_code=read.code,
+        high_watermark=read.ends.high_watermark,
+        last_stable_offset=read.ends.last_stable,
+        log_start_offset=read.ends.log_start,
+        aborted_transactions=() if request.message.isolation_level == 1 else None,
+        preferred_read_replica=-1,
+        records=read.data,
+    )
+
+
+def _replica_id(message: Any) -> int:
+    state = getattr(message, "replica_state", None)
+    return int(message.replica_id if state is None else state.replica_id)

@@ -1,0 +1,96 @@
+"""What components take as arguments, made from the settings: values only, nothing is opened."""
+
+from lakestream_spark.core.errors import Misconfigured
+from lakestream_spark.groups import GroupLimits
+from lakestream_spark.ingress.cluster import Liveness
+from lakestream_spark.ingress.housekeeping import HousekeepingPolicy
+from lakestream_spark.ingress.server import ConnectionLimits
+from lakestream_spark.objectstore.options import StoreOptions
+from lakestream_spark.objectstore.spec import StoreSpec
+from lakestream_spark.settings.tree import Settings
+from lakestream_spark.table.iceberg import CatalogSpec
+from lakestream_spark.wal.reclaim import ReclaimPolicy
+from lakestream_spark.wal.writer import FlushPolicy
+
+
+def catalog_spec(settings: Settings) -> CatalogSpec:
+    catalog = settings.catalog
+    return CatalogSpec(
+        name=catalog.name,
+        warehouse=catalog.warehouse,
+        properties={"type": catalog.type, "uri": catalog.uri, **catalog.properties},
+    )
+
+
+def wal_stores(settings: Settings) -> dict[str, StoreSpec]:
+    """The WAL store of each profile; the options are for stores of the scheme of `store.url`."""
+    options = StoreOptions(**settings.store.model_dump(exclude={"url"}, exclude_defaults=True))
+    scheme = settings.store.url.partition("://")[0]
+    urls = {"cost": settings.store.url, "latency": settings.wal.latency.url}
+    return {
+        profile: StoreSpec(
+            url=url, options=options if url.startswith(f"{scheme}://") else StoreOptions()
+        )
+        for profile, url in urls.items()
+    }
+
+
+def flush_policies(settings: Settings) -> dict[str, FlushPolicy]:
+    """When the segments of each profile are sealed."""
+    wal = settings.wal
+    return {
+        profile: FlushPolicy(
+            max_age_ms=own.flush_interval_ms,
+            max_bytes=own.flush_bytes,
+            max_uploads=wal.max_uploads,
+            max_inflight_bytes=wal.max_inflight_bytes,
+            answer_within_ms=wal.answer_within_ms,
+        )
+        for profile, own in (("cost", wal.cost), ("latency", wal.latency))
+    }
+
+
+def liveness(settings: Settings) -> Liveness:
+    broker = settings.broker
+    if broker.session_timeout_ms < 4 * broker.heartbeat_interval_ms:
+        raise Misconfigured(
+            "broker.session_timeout_ms must be at least four times broker.heartbeat_interval_ms",
+            session_timeout_ms=broker.session_timeout_ms,
+            heartbeat_interval_ms=broker.heartbeat_interval_ms,
+        )
+    return Liveness(
+        beat_s=broker.heartbeat_interval_ms / 1000, session_s=broker.session_timeout_ms / 1000
+    )
+
+
+def connection_limits(settings: Settings) -> ConnectionLimits:
+    broker = settings.broker
+    return ConnectionLimits(
+        total=broker.max_connections,
+        per_ip=broker.max_connections_per_ip,
+        max_idle_s=broker.connections_max_idle_ms / 1000,
+    )
+
+
+def housekeeping_policy(settings: Settings) -> HousekeepingPolicy:
+    wal, broker = settings.wal, settings.broker
+    return HousekeepingPolicy(
+        reclaim=ReclaimPolicy(
+            grace_ms=wal.grace_period_ms, evacuate_after_ms=wal.evacuate_after_ms
+        ),
+        reclaim_every_s=wal.reclaim_interval_ms / 1000,
+        retention_every_s=broker.retention_check_interval_ms / 1000,
+        producer_expiration_ms=broker.producer_id_expiration_ms,
+    )
+
+
+def group_limits(settings: Settings) -> GroupLimits:
+    """What groups may ask for."""
+    own = settings.groups
+    return GroupLimits(
+        initial_rebalance_delay_ms=own.initial_rebalance_delay_ms,
+        min_session_timeout_ms=own.min_session_timeout_ms,
+        max_session_timeout_ms=own.max_session_timeout_ms,
+        max_size=own.max_size,
+        offsets_retention_ms=own.offsets_retention_minutes * 60_000,
+    )

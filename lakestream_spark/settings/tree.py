@@ -1,0 +1,229 @@
+"""The tree of settings: every key with its type, its default and its doc (the string below it)."""
+
+from collections.abc import Iterator
+from json import loads
+from typing import Literal, NamedTuple, cast
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
+from pydantic.fields import FieldInfo
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from lakestream_spark.objectstore.options import StoreOptions
+
+KIB = 1024
+MIB = 1024 * KIB
+SECOND_MS = 1000
+MINUTE_MS = 60 * SECOND_MS
+DAY_MS = 24 * 60 * MINUTE_MS
+
+
+class Section(BaseModel):
+    """A table of the settings file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class MetadataSettings(Section):
+    """The transactional store that gives offsets: SQLite on one host, PostgreSQL for many."""
+
+    url: str
+    """`sqlite:///FILE` or `postgresql://USER:PASSWORD@HOST/DATABASE`."""
+
+
+class StorePlace(Section):
+    """Where the object store is."""
+
+    url: str
+    """Folder or bucket prefix: `file://`, `s3://`, `gs://`, `az://` or `memory://`. Every broker
+    and every Spark executor must reach it, so `file://` is for one host only."""
+
+
+# The place is the second base so that its key comes first in the file.
+class StoreSettings(StoreOptions, StorePlace):
+    """The object store that holds the WAL, and how to reach it."""
+
+    def options(self) -> StoreOptions:
+        """All but the place, as the object store takes it."""
+        return StoreOptions(**self.model_dump(exclude={"url"}))
+
+
+class CostProfile(Section):
+    """Topics with `lakestream.profile=cost`: cheap, the WAL lies in `store.url`."""
+
+    flush_interval_ms: int = Field(default=250, ge=1)
+    """A WAL segment is sealed this long after its first batch."""
+    flush_bytes: int = Field(default=8 * MIB, ge=64 * KIB)
+    """A WAL segment is sealed when it holds this many bytes."""
+
+
+class LatencyProfile(Section):
+    """Topics with `lakestream.profile=latency`: quick, the WAL may lie on faster storage."""
+
+    url: str
+    """Where the WAL of these topics lies: an express bucket or a shared file system."""
+    flush_interval_ms: int = Field(default=2, ge=1)
+    """A WAL segment is sealed this long after its first batch."""
+    flush_bytes: int = Field(default=1 * MIB, ge=64 * KIB)
+    """A WAL segment is sealed when it holds this many bytes."""
+
+
+class WalSettings(Section):
+    """Writing, reading and reclaiming WAL segments."""
+
+    max_uploads: int = Field(default=4, ge=1)
+    """Segments of one profile that upload at the same time."""
+    max_inflight_bytes: int = Field(default=64 * MIB, ge=1 * MIB)
+    """Bytes a profile holds that are not committed yet; callers wait when it is full."""
+    answer_within_ms: int = Field(default=30 * SECOND_MS, ge=1)
+    """A batch gets its offset or a retriable error within this time."""
+    cache_bytes: int = Field(default=128 * MIB, ge=0)
+    """Memory for recent WAL segments, so that consumers at the tail cost no requests."""
+    grace_period_ms: int = Field(default=1 * MINUTE_MS, ge=0)
+    """A segment that nothing refers to stays readable this long."""
+    evacuate_after_ms: int = Field(default=10 * MINUTE_MS, ge=0)
+    """Older segments that a minority of their bytes holds are copied together and deleted."""
+    reclaim_interval_ms: int = Field(default=1 * MINUTE_MS, ge=100)
+    """How often one of the brokers looks for segments that nobody needs."""
+    cost: CostProfile = CostProfile()
+    latency: LatencyProfile
+
+
+class BrokerSettings(Section):
+    """The Kafka node. Without authentication it listens on loopback unless told otherwise."""
+
+    id: int = Field(default=1, ge=0)
+    """Node id; two live brokers of one metadata store never share one."""
+    host: str = "127.0.0.1"
+    """Address to listen on."""
+    port: int = Field(default=9092, ge=0, le=65535)
+    """Kafka port; 0 picks a free one and prints it."""
+    admin_port: int = Field(default=8092, ge=0, le=65535)
+    """Port for metrics and health; 0 picks a free one."""
+    admin_host: str = "127.0.0.1"
+    """Address to listen on for metrics and health."""
+    advertised_host: str
+    """Name under which clients reach this broker."""
+    rack: str | None = None
+    """Zone of this broker; clients that name theirs are served within it."""
+    heartbeat_interval_ms: int = Field(default=1 * SECOND_MS, ge=10)
+    """How often the broker shows the others that it lives."""
+    session_timeout_ms: int = Field(default=6 * SECOND_MS, ge=40)
+    """A broker that does not beat for this long is named to clients no more; at least four times
+    the interval. After three sessions it is taken out for good, and has to start again."""
+    shutdown_timeout_ms: int = Field(default=15 * SECOND_MS, ge=0)
+    """A broker that is told to stop finishes what it has begun within this time."""
+    max_connections: int = Field(default=10_000, ge=1)
+    """Open connections of clients; one more is closed at once."""
+    max_connections_per_ip: int = Field(default=10_000, ge=1)
+    """The same for each address of a client."""
+    connections_max_idle_ms: int = Field(default=10 * MINUTE_MS, ge=1)
+    """A connection without a request for this long is closed."""
+    retention_check_interval_ms: int = Field(default=5 * MINUTE_MS, ge=100)
+    """How often one of the brokers applies `retention.ms` and `retention.bytes`."""
+    producer_id_expiration_ms: int = Field(default=1 * DAY_MS, ge=1)
+    """An idempotent producer that was silent for this long is forgotten."""
+
+
+class GroupSettings(Section):
+    """Consumer groups; the names are Kafka's, without `group.` in front."""
+
+    initial_rebalance_delay_ms: int = Field(default=0, ge=0)
+    """How long a group that was empty waits for more members before its first generation."""
+    min_session_timeout_ms: int = Field(default=6 * SECOND_MS, ge=1)
+    """The shortest session timeout that a member may ask for."""
+    max_session_timeout_ms: int = Field(default=30 * MINUTE_MS, ge=1)
+    """The longest session timeout that a member may ask for."""
+    max_size: int = Field(default=2**31 - 1, ge=1)
+    """Members that a group may have."""
+    offsets_retention_minutes: int = Field(default=7 * 24 * 60, ge=1)
+    """How long the offsets of a group without members are kept (`offsets.retention.minutes`)."""
+
+
+class CatalogSettings(Section):
+    """The Iceberg catalog that holds the tables: whatever pyiceberg opens."""
+
+    name: str = "lake"
+    """Name of the catalog; Spark and pyiceberg must agree on it."""
+    type: str = "sql"
+    """Kind of catalog: `sql`, `rest`, `glue`, ..."""
+    uri: str
+    """Address of the catalog."""
+    warehouse: str
+    """Folder or bucket prefix for the tables."""
+    properties: dict[str, str] = {}
+    """Further properties, handed to pyiceberg and Spark as they are."""
+
+    @field_validator("properties", mode="before")
+    @classmethod
+    def _from_json(cls, value: object) -> object:
+        return loads(value) if isinstance(value, str) else value
+
+
+class LogSettings(Section):
+    """The log of the process, on its standard error: one line per event."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least important events to write."""
+    format: Literal["text", "json"] = "text"
+    """`text`: a sentence and `key=value` words; `json`: one object per line."""
+
+
+class Settings(BaseSettings):
+    """The whole tree. Build it with `load`, which knows where every value came from."""
+
+    model_config = SettingsConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    data: str = "./lakestream-data"
+    """Folder or URL. With a folder everything lies under it: metadata, WAL, catalog, tables."""
+    metadata: MetadataSettings
+    store: StoreSettings
+    wal: WalSettings
+    broker: BrokerSettings
+    groups: GroupSettings = GroupSettings()
+    catalog: CatalogSettings
+    log: LogSettings = LogSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - ours know where a value was written
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Exactly the sources that `load` passes, strongest first."""
+        kwargs = cast(InitSettingsSource, init_settings).init_kwargs
+        return tuple(make(settings_cls) for make in kwargs["sources"])
+
+
+class Key(NamedTuple):
+    """A key of the tree that holds a value, with the section it stands in."""
+
+    path: str
+    field: FieldInfo
+    section: type[BaseModel]
+
+
+def keys(model: type[BaseModel] = Settings, prefix: str = "") -> Iterator[Key]:
+    """Every key that holds a value, in the order of the tree."""
+    for name, field in model.model_fields.items():
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            yield from keys(kind, f"{prefix}{name}.")
+        else:
+            yield Key(f"{prefix}{name}", field, model)
+
+
+KEYS: dict[str, Key] = {key.path: key for key in keys()}
+SECTIONS = {path.rpartition(".")[0] for path in KEYS if "." in path}
+
+
+def is_secret(path: str) -> bool:
+    """True when the value of this key must never be shown."""
+    return KEYS[path].field.annotation == SecretStr | None

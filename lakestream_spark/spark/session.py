@@ -1,0 +1,66 @@
+"""A local Spark session that sees the stream tables through the same catalog as pyiceberg."""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from lakestream_spark.core.errors import Misconfigured
+from lakestream_spark.spark.jars import jar_paths
+from lakestream_spark.spark.source import WalSource
+from lakestream_spark.table.iceberg import CatalogSpec
+
+_LOOPBACK: Final = "127.0.0.1"
+_LOG_SETTINGS: Final = Path(__file__).with_name("log4j2.properties")
+
+
+def local_session(catalog: CatalogSpec, *, cores: int = 2, show_ui: bool = False) -> SparkSession:
+    """A session in this process, with the jars of the cache and our data source."""
+    # Workers run what the driver runs: the `python3` of the PATH may know none of our packages.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master(f"local[{cores}]").appName("lakestream")
+    conf = {
+        "spark.driver.host": _LOOPBACK,
+        "spark.driver.bindAddress": _LOOPBACK,
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}",
+        "spark.jars": ",".join(map(str, jar_paths())),
+        "spark.ui.enabled": str(show_ui).lower(),
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.extensions": (
+            "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+        ),
+        **catalog_conf(catalog),
+    }
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.dataSource.register(WalSource)
+    return session
+
+
+def catalog_conf(catalog: CatalogSpec) -> dict[str, str]:
+    """What Spark must be told to open the catalog that pyiceberg opens by these properties."""
+    own = {"warehouse": catalog.warehouse, **_translate(catalog.properties)}
+    prefix = f"spark.sql.catalog.{catalog.name}"
+    return {
+        prefix: "org.apache.iceberg.spark.SparkCatalog",
+        **{f"{prefix}.{key}": value for key, value in own.items()},
+    }
+
+
+def _translate(properties: Mapping[str, str]) -> dict[str, str]:
+    if properties.get("type") != "sql":
+        return dict(properties)
+    scheme, _, path = properties["uri"].partition(":///")
+    if scheme != "sqlite":
+        raise Misconfigured("Spark opens an SQL catalog on SQLite only", scheme=scheme)
+    return {
+        "type": "jdbc",
+        "uri": f"jdbc:sqlite:{path}",
+        # pyiceberg's tables are of this version; the older one lacks a column.
+        "jdbc.schema-version": "V1",
+    }

@@ -1,0 +1,108 @@
+"""The commit protocol: lease -> intent -> append to the table -> table ends move.
+
+What always holds: the intent with exactly the files is stored before the catalog is asked; the
+table ends move only after the append is known to be in the table; whoever holds the lease next
+finishes or undoes what is left, so a crash anywhere costs a repetition and never a duplicate.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from typing import Protocol
+from uuid import UUID, uuid4
+
+from lakestream_spark.core.clock import Clock
+from lakestream_spark.core.ids import TopicId
+from lakestream_spark.core.retry import Backoff, retrying
+from lakestream_spark.metadata.leases import Lease
+from lakestream_spark.metadata.tables import Intent, PlannedRange
+from lakestream_spark.metadata.topics import Topic
+from lakestream_spark.table.append import TableAppend, Verdict
+from lakestream_spark.table.files import DataFile
+from lakestream_spark.table.iceberg import StreamCatalog
+
+
+class TableLedger(Protocol):
+    """Intents and table ends, every write guarded by the lease."""
+
+    async def intent(self, topic_id: TopicId) -> Intent | None: ...
+
+    async def save_intent(self, lease: Lease, intent: Intent) -> None: ...
+
+    async def finish(
+        self, lease: Lease, topic_id: TopicId, commit_id: str, ends: Mapping[int, int]
+    ) -> None: ...
+
+    async def abandon(self, lease: Lease, topic_id: TopicId, commit_id: str) -> None: ...
+
+
+def lease_name(topic_id: TopicId) -> str:
+    """The one lease through which everything that changes a topic's table commits."""
+    return f"table/{topic_id}"
+
+
+class TableCommitter:
+    """Commits files to the tables of topics whose leases the caller holds."""
+
+    def __init__(
+        self,
+        ledger: TableLedger,
+        catalog: StreamCatalog,
+        *,
+        clock: Clock,
+        random: Random,
+        backoff: Backoff = Backoff(),
+        new_id: Callable[[], UUID] = uuid4,
+    ) -> None:
+        self._ledger = ledger
+        self._catalog = catalog
+        self._clock = clock
+        self._random = random
+        self._backoff = backoff
+        self._new_id = new_id
+
+    async def recover(self, lease: Lease, topic: Topic) -> None:
+        """Finish or undo what an earlier holder began."""
+        intent = await self._ledger.intent(topic.id)
+        if intent is not None:
+            append = TableAppend.from_body(UUID(intent.commit_id), intent.body)
+            await self._carry_out(lease, topic, append)
+
+    async def commit(
+        self,
+        lease: Lease,
+        topic: Topic,
+        plan: int,
+        ranges: Sequence[PlannedRange],
+        files: Sequence[DataFile],
+    ) -> Verdict:
+        """Move the ranges into the table as one commit; `STALE` when the table is elsewhere."""
+        append = TableAppend(
+            commit_id=self._new_id(),
+            starts={planned.partition: planned.first for planned in ranges},
+            ends={planned.partition: planned.next for planned in ranges},
+            files=files,
+        )
+        intent = Intent(
+            topic_id=topic.id, commit_id=str(append.commit_id), plan=plan, body=append.to_body()
+        )
+        await self._ledger.save_intent(lease, intent)
+        return await self._carry_out(lease, topic, append)
+
+    async def _carry_out(self, lease: Lease, topic: Topic, append: TableAppend) -> Verdict:
+        verdict = await self._append_until_known(topic, append)
+        if verdict is Verdict.STALE:
+            await self._ledger.abandon(lease, topic.id, str(append.commit_id))
+        else:
+            await self._ledger.finish(lease, topic.id, str(append.commit_id), append.ends)
+        return verdict
+
+    async def _append_until_known(self, topic: Topic, append: TableAppend) -> Verdict:
+        """Each try reloads the table and looks for the commit id first: repeating is safe."""
+        layout = self._catalog.layout(topic.id, topic.name)
+        return await retrying(
+            lambda: asyncio.to_thread(self._catalog.append, layout, append),
+            backoff=self._backoff,
+            clock=self._clock,
+            random=self._random,
+        )

@@ -1,0 +1,88 @@
+"""Where a topic's table is: its name, its location, its file names and its properties.
+
+The name comes from the topic's name, by one rule:
+- a topic of lower-case letters, digits and single underscores between them is the table's name;
+- any other topic is lower-cased, each run of other characters becomes one underscore, and eight
+  digits of the SHA-256 of the topic's name follow, so that `a.b` and `a-b` get two tables.
+
+The location contains the topic's id, so a topic that is deleted and created again shares nothing.
+Names below it that start with an underscore are left alone by Delta's VACUUM.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Final
+from uuid import UUID
+
+from lakestream_spark.core.ids import TopicId
+from lakestream_spark.table.columns import OFFSET, PARTITION, TIMESTAMP
+
+NAMESPACE: Final = "streams"
+
+TOPIC_ID_PROPERTY: Final = "lakestream.topic-id"
+TOPIC_NAME_PROPERTY: Final = "lakestream.topic"
+ENDS_PROPERTY: Final = "lakestream.ends"
+COMMIT_ID_PROPERTY: Final = "lakestream.commit-id"
+
+_PLAIN: Final = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*")
+_OTHER: Final = re.compile(r"[^a-z0-9]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableLayout:
+    """The names of one incarnation of a topic's table below a warehouse URL."""
+
+    warehouse: str
+    topic_id: TopicId
+    topic_name: str
+
+    @property
+    def identifier(self) -> tuple[str, str]:
+        return (NAMESPACE, table_name(self.topic_name))
+
+    @property
+    def location(self) -> str:
+        root = self.warehouse.rstrip("/")
+        return f"{root}/{NAMESPACE}/{table_name(self.topic_name)}-{self.topic_id}"
+
+    def properties(self) -> dict[str, str]:
+        """What a new table carries; nobody but our own upkeep deletes its files."""
+        return {
+            "format-version": "2",
+            "gc.enabled": "false",
+            "write.data.path": f"{self.location}/_data",
+            "write.metadata.path": f"{self.location}/_iceberg",
+            "write.parquet.compression-codec": "zstd",
+            "write.metadata.metrics.default": "counts",
+            f"write.metadata.metrics.column.{PARTITION}": "full",
+            f"write.metadata.metrics.column.{OFFSET}": "full",
+            f"write.metadata.metrics.column.{TIMESTAMP}": "full",
+            TOPIC_ID_PROPERTY: str(self.topic_id),
+            TOPIC_NAME_PROPERTY: self.topic_name,
+        }
+
+    def data_file(self, partition: int, first: int, next_offset: int, attempt: UUID) -> str:
+        """A name no other attempt has: a rewritten name of another size would break readers."""
+        return (
+            f"{self.location}/_data/{partition}/"
+            f"{self.topic_id}-{partition}-{first:020d}-{next_offset:020d}-{attempt.hex}.parquet"
+        )
+
+
+def table_name(topic_name: str) -> str:
+    """The table's name for a topic, by the rule at the head of this module."""
+    if _PLAIN.fullmatch(topic_name):
+        return topic_name
+    stem = _OTHER.sub("_", topic_name.lower()).strip("_") or "topic"
+    return f"{stem}_{sha256(topic_name.encode()).hexdigest()[:8]}"
+
+
+def encode_ends(ends: Mapping[int, int]) -> str:
+    """The ends of partitions 0, 1, 2, … as one short text; a partition without rows ends at 0."""
+    return ",".join(str(ends.get(partition, 0)) for partition in range(max(ends, default=-1) + 1))
+
+
+def decode_ends(text: str) -> dict[int, int]:
+    return {partition: int(end) for partition, end in enumerate(text.split(",") if text else [])}

@@ -1,0 +1,1 @@
+"""Figures beside their peers: `make bench`, or one of them with `make bench BENCH=append`."""

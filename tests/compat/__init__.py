@@ -1,0 +1,1 @@
+"""Real clients against real brokers: ours, and Apache Kafka as the oracle."""

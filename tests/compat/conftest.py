@@ -1,0 +1,43 @@
+"""Both clusters, each started once and only when a test needs it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import pytest
+
+pytest.register_assert_rewrite("tests.compat.comparison", "tests.compat.peer")
+
+# ruff: noqa: E402
+from tests.compat.clusters import NAMES, Cluster
+from tests.support.ingress_process import ingress
+from tests.support.kafka_oracle import kafka_node
+
+QUICK_FLUSH: Final = ("--set", "wal.cost.flush_interval_ms=10")
+
+
+@pytest.fixture(scope="session")
+def lakestream() -> Iterator[Cluster]:
+    """One ingress process."""
+    with (
+        TemporaryDirectory(prefix="lakestream-compat-") as folder,
+        ingress(Path(folder), *QUICK_FLUSH) as process,
+    ):
+        (listening,) = process.ready()
+        yield Cluster(name="lakestream", bootstrap=listening.kafka)
+        assert process.stop() == 0, "".join(process.log)
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[Cluster]:
+    """One node of Apache Kafka."""
+    with kafka_node() as node:
+        yield Cluster(name="kafka", bootstrap=node.bootstrap)
+
+
+@pytest.fixture(params=NAMES)
+def cluster(request: pytest.FixtureRequest) -> Cluster:
+    """Each of the two in turn."""
+    found: Cluster = request.getfixturevalue(request.param)
+    return found

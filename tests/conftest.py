@@ -1,0 +1,83 @@
+"""Shared hooks: Hypothesis profiles, skips that fail in CI, a summary of what was not tested.
+
+In CI a skip is a failure, because that is how a missing server goes unnoticed. A test that cannot
+run anywhere but somewhere else says so with a reason that starts with "by design:".
+"""
+
+import os
+from collections.abc import Generator
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from lakestream_spark.core.errors import Misconfigured
+from lakestream_spark.spark.jars import jar_paths, require_java
+
+BY_DESIGN = "by design:"
+IN_CI = bool(os.environ.get("CI"))
+
+settings.register_profile(
+    "fast",
+    max_examples=50,
+    stateful_step_count=30,
+    deadline=None,
+    derandomize=False,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile(
+    "thorough", settings.get_profile("fast"), max_examples=1000, stateful_step_count=80
+)
+settings.load_profile("fast")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what needs Spark where Spark cannot start, with the sentence that says why."""
+    needs_spark = [item for item in items if item.get_closest_marker("spark")]
+    if not needs_spark:
+        return
+    try:
+        require_java()
+        jar_paths()
+    except Misconfigured as error:
+        for item in needs_spark:
+            item.add_marker(pytest.mark.skip(reason=str(error)))
+
+
+def _skip_reason(report: pytest.TestReport | pytest.CollectReport) -> str | None:
+    """The reason of a real skip (not of an expected failure), or None."""
+    if not report.skipped or hasattr(report, "wasxfail"):
+        return None
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return reason.removeprefix("Skipped: ")
+
+
+def _fail_if_skipped_in_ci(report: pytest.TestReport | pytest.CollectReport) -> None:
+    reason = _skip_reason(report)
+    if IN_CI and reason is not None and not reason.startswith(BY_DESIGN):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, which is a failure in CI: {reason}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    _fail_if_skipped_in_ci(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    _fail_if_skipped_in_ci(report)
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """One line for each kind of server that was not there."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    for marker, what in (("s3", "S3"), ("postgres", "PostgreSQL"), ("spark", "Spark")):
+        reports = [report for report in skipped if marker in report.keywords]
+        if reports:
+            why = _skip_reason(reports[0])
+            terminalreporter.write_line(f"{len(reports)} {what} tests were skipped: {why}")

@@ -1,0 +1,1 @@
+"""The log under simulated faults: real writer, reader, reclaim and SQL; simulated time and luck."""

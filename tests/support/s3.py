@@ -1,0 +1,152 @@
+"""A real S3 server for the tests: versitygw, built once with Go into the user's cache.
+
+Without Go the tests that need it are skipped and the summary says so; in CI that is a failure.
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NoReturn
+from uuid import uuid4
+
+import pytest
+from pydantic import SecretStr
+
+from lakestream_spark.objectstore.options import StoreOptions
+
+# Building the server the first time takes minutes and must not count as the test's own time.
+NEEDS_S3 = (pytest.mark.s3, pytest.mark.timeout(func_only=True))
+
+VERSION = "v1.8.0"
+BUCKET = "lakestream"
+_MODULE = "github.com/versity/versitygw/cmd/versitygw"
+_BUILD_TIMEOUT_S = 600
+_START_TIMEOUT_S = 20
+_KEY_ID, _SECRET = "lakestream-test", "not-a-secret"
+
+
+class S3Server:
+    """A versitygw over a folder; `kill` and `start` are its power switch, data stays."""
+
+    def __init__(self, binary: Path, folder: Path) -> None:
+        self._binary = binary
+        self._data = folder / "data"
+        self._sidecar = folder / "sidecar"
+        self._process: subprocess.Popen[bytes] | None = None
+        self.host, self.port = "127.0.0.1", _free_port()
+        (self._data / BUCKET).mkdir(parents=True)
+
+    def start(self) -> None:
+        """Start the server and wait until it takes connections."""
+        command = [str(self._binary), "--quiet", "--port", f"{self.host}:{self.port}", "posix"]
+        if not _has_extended_attributes(self._data):
+            self._sidecar.mkdir(exist_ok=True)
+            command += ["--sidecar", str(self._sidecar)]
+        keys = {"ROOT_ACCESS_KEY": _KEY_ID, "ROOT_SECRET_KEY": _SECRET}
+        self._process = subprocess.Popen(
+            [*command, str(self._data)],
+            env={**os.environ, **keys},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        deadline = time.monotonic() + _START_TIMEOUT_S
+        while not _answers(self.host, self.port):
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
+                raise RuntimeError("versitygw did not start")
+            time.sleep(0.05)
+
+    def kill(self) -> None:
+        """Stop the server at once, as a crash would."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def new_url(self) -> str:
+        """The URL of a place in the bucket that nobody has used."""
+        return f"s3://{BUCKET}/{uuid4().hex}"
+
+    def options(self, *, port: int | None = None, request_timeout_s: float = 15.0) -> StoreOptions:
+        """How to reach the server, or a proxy before it on another port."""
+        return StoreOptions(
+            region="us-east-1",
+            endpoint=f"http://{self.host}:{port or self.port}",
+            allow_http=True,
+            access_key_id=_KEY_ID,
+            secret_access_key=SecretStr(_SECRET),
+            request_timeout_s=request_timeout_s,
+        )
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    """The server of the whole test run; a test that kills it starts it again."""
+    server = S3Server(find_or_build(), folder := Path(tempfile.mkdtemp(prefix="lakestream-s3-")))
+    try:
+        server.start()
+        yield server
+    finally:
+        server.kill()
+        shutil.rmtree(folder)
+
+
+def find_or_build() -> Path:
+    """The server's binary: from the PATH, from the cache, or built into the cache."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lakestream" / "bin"
+    cached = cache / f"versitygw-{VERSION}"
+    if cached.exists():
+        return cached
+    if on_path := shutil.which("versitygw"):
+        return Path(on_path)
+    go = shutil.which("go")
+    if go is None:
+        _not_available("Go is missing: install it from https://go.dev/dl to run the S3 tests")
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache) as built:
+        result = subprocess.run(
+            [go, "install", f"{_MODULE}@{VERSION}"],
+            env={**os.environ, "GOBIN": built},
+            timeout=_BUILD_TIMEOUT_S,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if result.returncode != 0:
+            _not_available(f"versitygw could not be built: {result.stderr[-500:]}")
+        # Renamed when whole, so that another test run never starts half a binary.
+        (Path(built) / "versitygw").rename(cached)
+    return cached
+
+
+def _not_available(reason: str) -> NoReturn:
+    if os.environ.get("CI"):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+def _has_extended_attributes(folder: Path) -> bool:
+    try:
+        os.setxattr(folder, "user.lakestream", b"1")
+    except OSError:
+        return False
+    return True
+
+
+def _answers(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((host, port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -132,15 +132,16 @@ def test_workers_stop_when_their_parent_is_killed(tmp_path):
 
 
 def test_a_broker_that_is_replaced_stops_and_says_by_whom(tmp_path):
-    with ingress(tmp_path, *QUICK) as old, ingress(tmp_path, *QUICK) as new:
-        old.ready()
-        (newcomer,) = new.ready()
-        assert old.wait() == 4
-        said = "".join(old.log)
-        assert "another process joined with this node id" in said
-        assert newcomer.kafka in said
-        send(newcomer, "orders", 10)
-        assert new.stop() == 0
+    with ingress(tmp_path, *QUICK) as old:
+        old.ready()  # before the other is started: who joins last wins
+        with ingress(tmp_path, *QUICK) as new:
+            (newcomer,) = new.ready()
+            assert old.wait() == 4
+            said = "".join(old.log)
+            assert "another process joined with this node id" in said
+            assert newcomer.kafka in said
+            send(newcomer, "orders", 10)
+            assert new.stop() == 0
 
 
 @pytest.mark.slow

@@ -17,7 +17,8 @@ ARGS ?=
 
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export PATH := $(CURDIR)/$(BIN):$(PATH)
-unexport PYTHONHOME PYTHONPATH
+# Bytecode is kept: without it every start of a process compiles its modules anew, for seconds.
+unexport PYTHONHOME PYTHONPATH PYTHONDONTWRITEBYTECODE
 
 PYTHON_HINT := Python 3.11, 3.12 or 3.13 is needed: install it with `apt-get install python3 python3-venv` (Debian, Ubuntu) or `brew install python@3.11` (macOS), or name one with `make PYTHON=/path/to/python3 ...`.
 VENV_HINT := This Python cannot make virtual environments: install that part with `apt-get install python3-venv`.

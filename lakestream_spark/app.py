@@ -25,7 +25,7 @@ from lakestream_spark.core.ids import BrokerId
 from lakestream_spark.core.logs import event
 from lakestream_spark.core.series import Level
 from lakestream_spark.groups import GroupService
-from lakestream_spark.history.cursor import History
+from lakestream_spark.history.on_demand import HistoryOnDemand
 from lakestream_spark.ingress.admin import Health, Probe, State, admin_site
 from lakestream_spark.ingress.broker import Address, Admin, Broker, Log
 from lakestream_spark.ingress.cluster import ClusterView
@@ -50,7 +50,6 @@ from lakestream_spark.settings.specs import (
     liveness,
     wal_stores,
 )
-from lakestream_spark.table.iceberg import StreamCatalog
 from lakestream_spark.wal.cache import WalCache
 from lakestream_spark.wal.reader import WalReader
 from lakestream_spark.wal.restored import refuse_restored_metadata
@@ -77,7 +76,6 @@ class RunningBroker:
 
     address: Address
     metadata: Metadata
-    tables: StreamCatalog
     cluster: ClusterView
     upkeep: asyncio.Task[None]
     """Ends only when the broker has lost its place, with `Fenced`."""
@@ -94,7 +92,7 @@ class _Parts:
     settings: Settings
     clock: Clock
     metadata: Metadata
-    tables: StreamCatalog
+    history: HistoryOnDemand
     stores: Mapping[str, ObjectStore]
     cache: WalCache
     cluster: ClusterView
@@ -178,7 +176,6 @@ async def running_broker(
         yield RunningBroker(
             address=broker.address,
             metadata=parts.metadata,
-            tables=parts.tables,
             cluster=parts.cluster,
             upkeep=running,
         )
@@ -190,8 +187,8 @@ async def _open_parts(
     clock = SystemClock()
     metadata = await open_metadata(settings.metadata.url, clock=clock)
     stack.push_async_callback(metadata.close)
-    tables = StreamCatalog.open(catalog_spec(settings))
-    stack.callback(tables.close)
+    history = HistoryOnDemand(catalog_spec(settings))
+    stack.push_async_callback(history.close)
     stores = {profile: spec.open() for profile, spec in wal_stores(settings).items()}
     for store in {store.url: store for store in stores.values()}.values():
         await refuse_restored_metadata(store, metadata.writers)
@@ -231,7 +228,7 @@ async def _open_parts(
         settings=settings,
         clock=clock,
         metadata=metadata,
-        tables=tables,
+        history=history,
         stores=stores,
         cache=cache,
         cluster=cluster,
@@ -285,7 +282,7 @@ def _broker(parts: _Parts) -> Broker:
         writers=parts.writers,
         index=metadata.extents,
         reader=WalReader(metadata.extents, parts.stores, parts.cache),
-        history=History(parts.tables),
+        history=parts.history,
         producers=metadata.producers,
     )
     admin = Admin(

@@ -13,10 +13,10 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import Script, ScriptDirectory
 
 from lakestream_spark.core.errors import Misconfigured
-from lakestream_spark.metadata.database import Database, Exclusive, Execute, Fetch, Transaction
+from lakestream_spark.metadata.database import Database, Execute, Transaction
+from lakestream_spark.metadata.version import locked_version
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
-_LOCK_KEY: Final = 0x6C616B65  # any number, the same in every version
 
 
 async def migrate(database: Database, *, migrations: Path = MIGRATIONS, to: str = "head") -> None:
@@ -26,11 +26,7 @@ async def migrate(database: Database, *, migrations: Path = MIGRATIONS, to: str 
 
 
 def _upgrade(script: ScriptDirectory, dialect_name: str, to: str) -> Transaction[None]:
-    yield Exclusive(_LOCK_KEY)
-    yield Execute("CREATE TABLE IF NOT EXISTS alembic_version (version_num TEXT PRIMARY KEY)")
-    found = yield Fetch("SELECT version_num FROM alembic_version")
-    current: str | None = found[0][0] if found else None
-    pending = _pending(script, current, to)
+    pending = _pending(script, (yield from locked_version()), to)
     for revision in pending:
         for sql in render(revision, dialect_name):
             yield Execute(sql)

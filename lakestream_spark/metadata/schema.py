@@ -28,9 +28,6 @@ from sqlalchemy import (
     text,
 )
 
-HEAD: Final = "0002"
-"""The newest revision; a test holds it equal to the newest file in `migrations/versions`."""
-
 METADATA: Final = MetaData()
 
 _RowId = BigInteger().with_variant(Integer, "sqlite")

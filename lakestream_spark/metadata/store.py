@@ -13,7 +13,6 @@ from lakestream_spark.metadata.extents import SqlExtentIndex
 from lakestream_spark.metadata.group_offsets import GroupOffsets
 from lakestream_spark.metadata.leases import Leases
 from lakestream_spark.metadata.ledger import SqlSegmentLedger
-from lakestream_spark.metadata.migrate import migrate
 from lakestream_spark.metadata.partitions import PartitionIds
 from lakestream_spark.metadata.producers import Producers
 from lakestream_spark.metadata.retention import Retention
@@ -21,6 +20,7 @@ from lakestream_spark.metadata.sequencer import SqlSequencer
 from lakestream_spark.metadata.sqlite import SqliteDatabase
 from lakestream_spark.metadata.tables import Tables
 from lakestream_spark.metadata.topics import Topics
+from lakestream_spark.metadata.version import is_current
 from lakestream_spark.metadata.writers import Writers
 
 
@@ -66,7 +66,8 @@ async def services(
 ) -> Metadata:
     """The services on an open database, brought to this version's schema."""
     try:
-        await migrate(database)
+        if not await is_current(database):
+            await _upgrade(database)
     except BaseException:
         await database.close()
         raise
@@ -85,6 +86,13 @@ async def services(
         retention=Retention(database, clock),
         brokers=Brokers(database),
     )
+
+
+async def _upgrade(database: Database) -> None:
+    # Here and not above: Alembic and SQLAlchemy would be a fifth of every start.
+    from lakestream_spark.metadata.migrate import migrate
+
+    await migrate(database)
 
 
 async def connect(url: str) -> Database:

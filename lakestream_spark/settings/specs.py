@@ -8,7 +8,7 @@ from lakestream_spark.ingress.server import ConnectionLimits
 from lakestream_spark.objectstore.options import StoreOptions
 from lakestream_spark.objectstore.spec import StoreSpec
 from lakestream_spark.settings.tree import Settings
-from lakestream_spark.table.iceberg import CatalogSpec
+from lakestream_spark.table.spec import CatalogSpec
 from lakestream_spark.wal.reclaim import ReclaimPolicy
 from lakestream_spark.wal.writer import FlushPolicy
 

@@ -7,17 +7,15 @@ and nothing here tries again by itself. Every call blocks; callers run it in a t
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Self
 
-from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import (
     CommitFailedException,
     NamespaceAlreadyExistsError,
     NoSuchTableError,
     TableAlreadyExistsError,
 )
-from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.manifest import DataFile as ManifestDataFile
 from pyiceberg.manifest import DataFileContent, FileFormat
 from pyiceberg.table import Table, TableProperties
@@ -36,22 +34,9 @@ from lakestream_spark.table.layout import (
     TableLayout,
     encode_ends,
 )
+from lakestream_spark.table.spec import CatalogSpec
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CatalogSpec:
-    """Which catalog, as pyiceberg opens it; every process of an installation uses the same."""
-
-    name: str
-    warehouse: str
-    properties: Mapping[str, str] = field(default_factory=dict, repr=False)
-
-    def open(self) -> Catalog:
-        return load_catalog(self.name, **{**self.properties, "warehouse": self.warehouse})
-
-    def file_io(self) -> FileIO:
-        """What reads and writes the tables' files."""
-        return load_file_io(dict(self.properties), self.warehouse)
+__all__ = ["CatalogSpec", "StreamCatalog"]
 
 
 class StreamCatalog:

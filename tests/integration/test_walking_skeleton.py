@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from lakestream_spark.app import RunningBroker
 from lakestream_spark.cli.compact import compact_job
 from lakestream_spark.core.ids import TopicPartition
 from lakestream_spark.spark.compact import drain
+from lakestream_spark.table.iceberg import StreamCatalog
 from tests.support.embedded import catalog_spec, embedded_lake, lake_settings
 from tests.support.kafka import Received, Sent, consume, produce
 from tests.support.spark import ignore_sockets_of_spark, spark_session
@@ -62,9 +64,10 @@ async def test_one_record_crosses_every_border_and_comes_back_from_parquet(
     assert located.ends.table_end == 1
     assert located.extents == ()
     assert await lake.metadata.tables.intent(topic.id) is None
-    table = lake.tables.load(lake.tables.layout(topic.id, TOPIC))
-    assert table is not None
-    assert [_seen(row) for row in table.scan().to_arrow().to_pylist()] == [_expected()]
+    with closing(StreamCatalog.open(job.catalog)) as tables:
+        table = tables.load(tables.layout(topic.id, TOPIC))
+        assert table is not None
+        assert [_seen(row) for row in table.scan().to_arrow().to_pylist()] == [_expected()]
     rows = await asyncio.to_thread(spark.sql("SELECT * FROM lake.streams.orders").collect)
     assert [_seen(row.asDict(recursive=True)) for row in rows] == [_expected()]
 

@@ -22,6 +22,7 @@ from lakestream_spark.metadata.database import Execute, Fetch, Rows, Transaction
 from lakestream_spark.metadata.group_offsets import Commit, Committed
 from lakestream_spark.metadata.migrate import MIGRATIONS, migrate
 from lakestream_spark.metadata.store import connect, services
+from lakestream_spark.metadata.version import HEAD
 from tests.support.clock import SimulatedClock
 
 LATER = "later"
@@ -57,7 +58,7 @@ def migrations(tmp_path: Path) -> Path:
 
 
 def write_later(folder: Path, more: str = "") -> None:
-    revision = LATER_REVISION.format(head=schema.HEAD, more=more)
+    revision = LATER_REVISION.format(head=HEAD, more=more)
     (folder / "versions" / "later.py").write_text(revision)
 
 
@@ -87,7 +88,7 @@ async def versions(database) -> list[str]:
 
 async def test_an_empty_store_is_brought_to_the_newest_revision(database):
     await migrate(database)
-    assert await versions(database) == [schema.HEAD]
+    assert await versions(database) == [HEAD]
 
 
 async def test_migrating_again_changes_nothing(database):
@@ -98,7 +99,7 @@ async def test_migrating_again_changes_nothing(database):
 
 
 async def test_an_older_store_is_upgraded_and_keeps_its_rows(database, migrations):
-    await migrate(database, migrations=migrations, to=schema.HEAD)
+    await migrate(database, migrations=migrations, to=HEAD)
     await database.run(execute(INSERT_TOPIC))
     await migrate(database, migrations=migrations)
     assert await versions(database) == [LATER]
@@ -128,7 +129,7 @@ async def test_the_first_release_is_upgraded_to_groups_and_keeps_its_log(databas
 
 async def test_a_newer_store_is_refused_with_both_versions(database, migrations):
     await migrate(database, migrations=migrations)
-    with pytest.raises(Misconfigured, match=f"schema version {LATER}.* knows up to {schema.HEAD}"):
+    with pytest.raises(Misconfigured, match=f"schema version {LATER}.* knows up to {HEAD}"):
         await migrate(database)
     assert await versions(database) == [LATER]
 
@@ -143,12 +144,12 @@ async def test_a_store_of_an_unknown_revision_is_refused_at_open(shared_url):
 
 
 async def test_a_failed_upgrade_leaves_the_store_as_it_was(database, migrations):
-    await migrate(database, migrations=migrations, to=schema.HEAD)
+    await migrate(database, migrations=migrations, to=HEAD)
     await database.run(execute(INSERT_TOPIC))
     write_later(migrations, 'op.execute("INSERT INTO nowhere VALUES (1)")')
     with pytest.raises((sqlite3.Error, asyncpg.PostgresError)):
         await migrate(database, migrations=migrations)
-    assert await versions(database) == [schema.HEAD]
+    assert await versions(database) == [HEAD]
     (row,) = await database.read(select("SELECT * FROM topics"))
     assert len(row) == len(schema.topics.columns)
 
@@ -157,13 +158,13 @@ async def test_processes_that_start_at_once_upgrade_once(shared_url):
     clock = SimulatedClock()
     opening = [open_metadata(shared_url, clock=clock) for _ in range(5)]
     opened = await asyncio.gather(*opening)
-    assert await versions(opened[0].database) == [schema.HEAD]
+    assert await versions(opened[0].database) == [HEAD]
     for metadata in opened:
         await metadata.close()
 
 
-def test_the_schema_names_the_newest_revision():
-    assert ScriptDirectory(str(MIGRATIONS)).get_current_head() == schema.HEAD
+def test_the_newest_revision_is_the_one_that_a_start_looks_for():
+    assert ScriptDirectory(str(MIGRATIONS)).get_current_head() == HEAD
 
 
 async def test_migrations_and_schema_agree_on_sqlite(tmp_path):

@@ -103,6 +103,16 @@ def test_help_imports_nothing_heavy():
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_a_broker_loads_tables_and_migrations_only_when_they_are_needed():
+    code = (
+        "import sys; import lakestream_spark.cli.ingress, lakestream_spark.cli.worker;"
+        "heavy = {'pandas', 'pyarrow', 'pyspark', 'sqlalchemy', 'alembic', 'pyiceberg'};"
+        "sys.exit(' '.join(heavy & set(sys.modules)) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_the_module_is_the_command():
     command = [sys.executable, "-m", "lakestream_spark", "--version"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

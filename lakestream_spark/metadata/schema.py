@@ -3,7 +3,8 @@
     topics ──< partitions ──< extents >── segments          where the bytes of an offset are
                           └─< producers                     idempotence, outlives the extents
     writers, epochs                                         who may commit segments, who no longer
-    leases, plans, intents                                  the table's side of the log
+    leases, plans, intents, flushes                         the table's side of the log
+    jobs, problems, quarantine                              who works on it, what stops it
     groups ──< group_offsets                                consumer groups and what they committed
     brokers                                                 who serves now
     counters                                                numbers that are never handed out twice
@@ -160,6 +161,8 @@ plans = Table(
     Column("number", BigInteger, primary_key=True, autoincrement=False),
     Column("created_ms", BigInteger, nullable=False),
     Column("body", Text, nullable=False),
+    Column("job", Text, nullable=False, server_default="", comment="who carries the plan out"),
+    Index("plans_of_job", "job", "number"),
 )
 
 intents = Table(
@@ -209,4 +212,53 @@ brokers = Table(
     Column("rack", Text),
     Column("beat", BigInteger, nullable=False),
     Column("started_ms", BigInteger, nullable=False),
+)
+
+jobs = Table(
+    "jobs",
+    METADATA,
+    Column("job_id", Text, primary_key=True, comment="names one life of the process"),
+    Column("kind", Text, nullable=False),
+    Column("beat", BigInteger, nullable=False),
+    Column("started_ms", BigInteger, nullable=False),
+    Column("last_success_ms", BigInteger, comment="null before the first"),
+    Column("about", Text, nullable=False, comment="JSON object, for people"),
+)
+
+problems = Table(
+    "problems",
+    METADATA,
+    Column("topic_id", Text, primary_key=True),
+    Column(
+        "partition_index",
+        Integer,
+        primary_key=True,
+        autoincrement=False,
+        comment="-1 when it stops the whole table",
+    ),
+    Column("at_offset", BigInteger),
+    Column("snapshot_id", BigInteger),
+    Column("sentence", Text, nullable=False),
+    Column("remedy", Text, nullable=False),
+    Column("since_ms", BigInteger, nullable=False),
+)
+
+flushes = Table(
+    "flushes",
+    METADATA,
+    Column("topic_id", Text, primary_key=True),
+    Column("partition_index", Integer, primary_key=True, autoincrement=False),
+    Column("wanted_end", BigInteger, nullable=False),
+)
+
+quarantine = Table(
+    "quarantine",
+    METADATA,
+    Column("topic_id", Text, primary_key=True),
+    Column("partition_index", Integer, primary_key=True, autoincrement=False),
+    Column("base_offset", BigInteger, primary_key=True, autoincrement=False),
+    Column("next_offset", BigInteger, nullable=False),
+    Column("path", Text, nullable=False, comment="where the batch's bytes are kept"),
+    Column("reason", Text, nullable=False),
+    Column("since_ms", BigInteger, nullable=False),
 )

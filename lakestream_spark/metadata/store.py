@@ -7,13 +7,16 @@ from uuid import UUID, uuid4
 
 from lakestream_spark.core.clock import Clock
 from lakestream_spark.core.errors import Misconfigured
+from lakestream_spark.metadata.backlog import Backlog
 from lakestream_spark.metadata.brokers import Brokers
 from lakestream_spark.metadata.database import Database, Fetch, Transaction
 from lakestream_spark.metadata.extents import SqlExtentIndex
 from lakestream_spark.metadata.group_offsets import GroupOffsets
+from lakestream_spark.metadata.jobs import Jobs
 from lakestream_spark.metadata.leases import Leases
 from lakestream_spark.metadata.ledger import SqlSegmentLedger
 from lakestream_spark.metadata.partitions import PartitionIds
+from lakestream_spark.metadata.problems import Problems
 from lakestream_spark.metadata.producers import Producers
 from lakestream_spark.metadata.retention import Retention
 from lakestream_spark.metadata.sequencer import SqlSequencer
@@ -37,6 +40,9 @@ class Metadata:
     leases: Leases
     group_offsets: GroupOffsets
     tables: Tables
+    backlog: Backlog
+    problems: Problems
+    jobs: Jobs
     producers: Producers
     retention: Retention
     brokers: Brokers
@@ -82,6 +88,9 @@ async def services(
         leases=Leases(database, clock),
         group_offsets=GroupOffsets(database),
         tables=Tables(database, clock),
+        backlog=Backlog(database),
+        problems=Problems(database),
+        jobs=Jobs(database, clock),
         producers=Producers(database),
         retention=Retention(database, clock),
         brokers=Brokers(database),

@@ -18,9 +18,12 @@ from lakestream_spark.core.ids import TopicId
 from lakestream_spark.metadata import counters
 from lakestream_spark.metadata.database import (
     BIGINT,
+    INT,
+    TEXT,
     Database,
     Execute,
     Fetch,
+    InsertMany,
     Row,
     Rows,
     Transaction,
@@ -37,6 +40,16 @@ Portion: TypeAlias = list[tuple[int, int]]
 """Partitions by row id, each with the offset below which its extents go."""
 
 _TABLE_END: Final = {"id": BIGINT, "table_end": BIGINT}
+_ASIDE: Final = {
+    "topic_id": TEXT,
+    "partition_index": INT,
+    "base_offset": BIGINT,
+    "next_offset": BIGINT,
+    "path": TEXT,
+    "reason": TEXT,
+    "since_ms": BIGINT,
+}
+_KNOWN_ASIDE: Final = "(topic_id, partition_index, base_offset) DO NOTHING"
 
 
 class PlannedRange(NamedTuple):
@@ -45,6 +58,25 @@ class PlannedRange(NamedTuple):
     partition: int
     first: int
     next: int
+
+
+class Quarantined(NamedTuple):
+    """A batch whose content contradicts its header: its offsets [first, next) have no rows, its
+    bytes are kept at `path`."""
+
+    partition: int
+    first: int
+    next: int
+    path: str
+    reason: str
+
+
+class Move(NamedTuple):
+    """What a finished commit changes: table ends, and the batches it set aside."""
+
+    topic_id: TopicId
+    ends: Mapping[int, int]
+    quarantined: Sequence[Quarantined]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,19 +109,23 @@ class Tables:
         """The borders of every partition of a topic; raises `UnknownTopic`."""
         return await self._database.read(_ends(topic_id))
 
-    async def create_plan(self, ranges: Mapping[TopicId, Sequence[PlannedRange]]) -> int:
-        """Store a plan; its number is above that of every plan before it."""
-        return await self._database.run(_create_plan(ranges, self._clock.wall_ms()))
+    async def create_plan(
+        self, ranges: Mapping[TopicId, Sequence[PlannedRange]], *, job: str = ""
+    ) -> int:
+        """Store a plan for a job; its number is above that of every plan before it."""
+        return await self._database.run(_create_plan(ranges, job, self._clock.wall_ms()))
 
     async def plan(self, number: int) -> Plan | None:
         return await self._database.read(_plan("WHERE number = $1", (number,)))
 
-    async def latest_plan(self) -> Plan | None:
-        return await self._database.read(_plan("ORDER BY number DESC LIMIT 1", ()))
+    async def latest_plan(self, *, job: str = "") -> Plan | None:
+        """The newest plan of a job."""
+        newest = _plan("WHERE job = $1 ORDER BY number DESC LIMIT 1", (job,))
+        return await self._database.read(newest)
 
-    async def prune_plans(self, below: int) -> None:
-        """Drop the plans with a smaller number; numbers are not used again."""
-        await self._database.run(_prune(below))
+    async def prune_plans(self, below: int, *, job: str = "") -> None:
+        """Drop a job's plans with a smaller number; numbers are not used again."""
+        await self._database.run(_prune(below, job))
 
     async def save_intent(self, lease: Lease, intent: Intent) -> None:
         """Store or replace the intent; raises `Rejected` while another commit's is there."""
@@ -99,7 +135,12 @@ class Tables:
         return await self._database.read(_intent(topic_id))
 
     async def finish(
-        self, lease: Lease, topic_id: TopicId, commit_id: str, ends: Mapping[int, int]
+        self,
+        lease: Lease,
+        topic_id: TopicId,
+        commit_id: str,
+        ends: Mapping[int, int],
+        quarantined: Sequence[Quarantined] = (),
     ) -> None:
         """The commit is in the table: move the table ends, forget the extents, then the intent.
 
@@ -109,7 +150,8 @@ class Tables:
         """
         now_ms = self._clock.wall_ms()
         first, *others = await self._database.read(_portions(topic_id, ends))
-        moving = _finish(lease, topic_id, ends, first, now_ms)
+        move = Move(topic_id, ends, quarantined)
+        moving = _finish(lease, move, first, now_ms)
         await self._database.run(moving if others else _last(moving, topic_id, commit_id))
         for number, portion in enumerate(others, 1):
             forgetting = _forget(lease, portion, now_ms)
@@ -117,6 +159,10 @@ class Tables:
             await self._database.run(
                 _last(forgetting, topic_id, commit_id) if is_last else forgetting
             )
+
+    async def quarantined(self, topic_id: TopicId) -> list[Quarantined]:
+        """The batches of a topic that were set aside, in offset order."""
+        return await self._database.read(_quarantined(topic_id))
 
     async def abandon(self, lease: Lease, topic_id: TopicId, commit_id: str) -> None:
         """Forget an intent whose commit will never be made."""
@@ -134,16 +180,19 @@ def _ends(topic_id: TopicId) -> Transaction[dict[int, PartitionEnds]]:
     return {row[0]: PartitionEnds(*row[1:]) for row in rows}
 
 
-def _create_plan(ranges: Mapping[TopicId, Sequence[PlannedRange]], now_ms: int) -> Transaction[int]:
+def _create_plan(
+    ranges: Mapping[TopicId, Sequence[PlannedRange]], job: str, now_ms: int
+) -> Transaction[int]:
     number = yield from counters.take(counters.PLAN)
     body = json.dumps({str(topic_id): own for topic_id, own in ranges.items()})
     yield Execute(
-        "INSERT INTO plans (number, created_ms, body) VALUES ($1, $2, $3)", (number, now_ms, body)
+        "INSERT INTO plans (number, created_ms, body, job) VALUES ($1, $2, $3, $4)",
+        (number, now_ms, body, job),
     )
     return number
 
 
-def _plan(condition: str, args: tuple[int, ...]) -> Transaction[Plan | None]:
+def _plan(condition: str, args: tuple[int | str, ...]) -> Transaction[Plan | None]:
     rows = yield Fetch(f"SELECT number, created_ms, body FROM plans {condition}", args)
     if not rows:
         return None
@@ -155,8 +204,8 @@ def _plan(condition: str, args: tuple[int, ...]) -> Transaction[Plan | None]:
     return Plan(number=number, created_ms=created_ms, ranges=ranges)
 
 
-def _prune(below: int) -> Transaction[None]:
-    yield Execute("DELETE FROM plans WHERE number < $1", (below,))
+def _prune(below: int, job: str) -> Transaction[None]:
+    yield Execute("DELETE FROM plans WHERE number < $1 AND job = $2", (below, job))
 
 
 def _save_intent(lease: Lease, intent: Intent) -> Transaction[None]:
@@ -218,13 +267,14 @@ def _portions(topic_id: TopicId, ends: Mapping[int, int]) -> Transaction[list[Po
     return portions
 
 
-def _finish(
-    lease: Lease, topic_id: TopicId, ends: Mapping[int, int], portion: Portion, now_ms: int
-) -> Transaction[None]:
+def _finish(lease: Lease, move: Move, portion: Portion, now_ms: int) -> Transaction[None]:
     yield from guard(lease)
-    rows = yield from lock_partitions_of(topic_id)
-    moves = _moves(topic_id, rows, ends)
+    rows = yield from lock_partitions_of(move.topic_id)
+    moves = _moves(move.topic_id, rows, move.ends)
     yield UpdateMany("partitions", ("id",), _TABLE_END, moves)
+    if move.quarantined:
+        aside = [(str(move.topic_id), *each, now_ms) for each in move.quarantined]
+        yield InsertMany("quarantine", _ASIDE, aside, _KNOWN_ASIDE)
     yield from forget_extents(portion, now_ms)
 
 
@@ -261,6 +311,15 @@ def _moves(topic_id: TopicId, rows: Rows, ends: Mapping[int, int]) -> list[tuple
         if end > now.table_end:
             moves.append((row_id, end))
     return moves
+
+
+def _quarantined(topic_id: TopicId) -> Transaction[list[Quarantined]]:
+    rows = yield Fetch(
+        "SELECT partition_index, base_offset, next_offset, path, reason FROM quarantine "
+        "WHERE topic_id = $1 ORDER BY partition_index, base_offset",
+        (str(topic_id),),
+    )
+    return [Quarantined(*row) for row in rows]
 
 
 def _abandon(lease: Lease, topic_id: TopicId, commit_id: str) -> Transaction[None]:

@@ -157,7 +157,8 @@ async def test_the_next_holder_waits_for_a_write_that_passed_the_check(
 ):
     await challenger.try_acquire("t", "next", SESSION_S)
     await clock.advance(SESSION_S)
-    finish = tables._finish(held, partition.topic_id, {0: 2}, [], clock.wall_ms())
+    move = tables.Move(partition.topic_id, {0: 2}, ())
+    finish = tables._finish(held, move, [], clock.wall_ms())
     zombie = asyncio.create_task(metadata.database.run(pause.after_guard(finish)))
     await _until(pause.reached.is_set)
     taking = asyncio.create_task(challenger.try_acquire("t", "next", SESSION_S))

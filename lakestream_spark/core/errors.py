@@ -18,6 +18,7 @@
     │   ├── BatchTooLarge    above max.message.bytes
     │   ├── OutOfOrderSequence  the producer's sequence has a gap
     │   ├── StaleProducerEpoch  a newer epoch of this producer id was seen
+    │   ├── RedTable         somebody changed the table so that nothing may be added to it
     │   └── NotFound         no such object
     ├── Corrupt              page someone: stored bytes are not what was written
     │   └── UnsupportedVersion  written by a newer version of this software
@@ -113,6 +114,13 @@ class OutOfOrderSequence(Rejected):
 
 class StaleProducerEpoch(Rejected):
     """A newer epoch of this producer id was seen."""
+
+
+class RedTable(Rejected):
+    """Somebody changed the table so that nothing may be added to it until a person mends it.
+
+    Facts: `snapshot_id`, the snapshot to blame or None, and `remedy`, the command that mends it.
+    """
 
 
 class NotFound(Rejected):

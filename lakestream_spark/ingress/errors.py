@@ -28,6 +28,7 @@ ERROR_MAP: Final[dict[type[errors.LakestreamError], ErrorCode]] = {
     errors.BatchTooLarge: ErrorCode.message_too_large,
     errors.OutOfOrderSequence: ErrorCode.out_of_order_sequence_number,
     errors.StaleProducerEpoch: ErrorCode.invalid_producer_epoch,
+    errors.RedTable: ErrorCode.kafka_storage_error,
     errors.NotFound: ErrorCode.resource_not_found,
     errors.Corrupt: ErrorCode.kafka_storage_error,
     errors.UnsupportedVersion: ErrorCode.kafka_storage_error,

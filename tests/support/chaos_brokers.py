@@ -1,0 +1,162 @@
+"""Three brokers over one store, each under a node id and a port of its own, for ever the same.
+
+Ports lie below the range that systems give to outgoing connections: so nobody takes the port of a
+broker while it is dead.
+"""
+
+import signal
+import socket
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from tests.support.ingress_process import Ingress
+
+NODES: Final = (1, 2, 3)
+SESSION_S: Final = 2.0
+_PORTS: Final = range(15_000, 30_000)
+_KILLED: Final = -9
+_TAKEN_FOR_DEAD: Final = 3
+"""The exit code of a broker that slept too long: it may be started again, and is."""
+
+
+class _Broker(Ingress):
+    """One whose readiness can be asked for without waiting."""
+
+    def is_ready(self) -> bool:
+        return not self._lines.empty()
+
+
+class Brokers:
+    """The processes, and what was done to them."""
+
+    def __init__(self, folder: Path, ports: dict[int, int], settings: Sequence[str]) -> None:
+        self._folder = folder
+        self._ports = ports
+        self._settings = settings
+        self._running: dict[int, _Broker] = {}
+        self._unready: set[int] = set()
+        self._asleep: set[int] = set()
+        self.counts: Counter[str] = Counter()
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"127.0.0.1:{port}" for port in self._ports.values())
+
+    def awake(self) -> list[int]:
+        return [node for node in self._running if node not in self._asleep]
+
+    def serve(self) -> bool:
+        """Whether at least one is past its start and awake."""
+        said = {node for node in self._unready if self._running[node].is_ready()}
+        return bool(set(self.awake()) - (self._unready - said))
+
+    def start(self, node: int) -> None:
+        assert node not in self._running
+        self._running[node] = _Broker(
+            self._folder,
+            *("--port", str(self._ports[node]), "--set", f"broker.id={node}"),
+            *self._settings,
+        )
+        self._unready.add(node)
+        self.counts["broker starts"] += 1
+
+    def kill(self, node: int) -> None:
+        code = self._end(node, signal.SIGKILL)
+        if code == _KILLED:
+            self.counts["kills"] += 1
+
+    def stop(self, node: int) -> None:
+        """In good order; one that has just begun to start may not know how yet."""
+        young = node in self._unready
+        code = self._end(node, signal.SIGTERM)
+        assert code in (0, _TAKEN_FOR_DEAD, *([-signal.SIGTERM] if young else [])), (node, code)
+        self.counts["graceful stops"] += 1
+
+    def fall_asleep(self, node: int) -> None:
+        self._running[node].process.send_signal(signal.SIGSTOP)
+        self._asleep.add(node)
+        self.counts["pauses"] += 1
+
+    def bring_back(self, node: int) -> None:
+        """Whatever had been done to it."""
+        if node in self._asleep:
+            self._running[node].process.send_signal(signal.SIGCONT)
+            self._asleep.discard(node)
+        elif node not in self._running:
+            self.start(node)
+
+    def look_after(self) -> None:
+        """Start those again that found that they had been taken for dead."""
+        for node, process in list(self._running.items()):
+            code = process.process.poll()
+            if code is None:
+                continue
+            assert code == _TAKEN_FOR_DEAD, f"broker {node}: {code}\n{''.join(process.log)[-4000:]}"
+            self.counts["taken for dead"] += 1
+            del self._running[node]
+            self.start(node)
+
+    def heal(self) -> None:
+        """All run, and all are ready."""
+        for node in NODES:
+            self.bring_back(node)
+        self.wait_until_ready()
+
+    def wait_until_ready(self) -> None:
+        while self._unready:
+            self.look_after()
+            node = next(iter(self._unready))
+            try:
+                self._running[node].ready()
+            except AssertionError:
+                if self._running[node].process.poll() != _TAKEN_FOR_DEAD:
+                    raise
+            else:
+                self._unready.discard(node)
+
+    def end(self) -> None:
+        for process in self._running.values():
+            process.process.kill()
+            process.wait()
+
+    def _end(self, node: int, number: int) -> int:
+        self._unready.discard(node)
+        return self._running.pop(node).stop(number)
+
+
+@contextmanager
+def three_brokers(folder: Path, random: Random, settings: Sequence[str]) -> Iterator[Brokers]:
+    """All three serve; whatever runs at the end is killed."""
+    ports = dict(zip(NODES, _free_ports(random, len(NODES)), strict=True))
+    quick = (
+        "broker.heartbeat_interval_ms=250",
+        f"broker.session_timeout_ms={SESSION_S * 1000:.0f}",
+    )
+    chosen = [word for setting in (*quick, *settings) for word in ("--set", setting)]
+    brokers = Brokers(folder, ports, chosen)
+    try:
+        # The first of them makes the metadata store: alone, as one would.
+        brokers.start(NODES[0])
+        brokers.wait_until_ready()
+        brokers.heal()
+        yield brokers
+    finally:
+        brokers.end()
+
+
+def _free_ports(random: Random, count: int) -> list[int]:
+    found: list[int] = []
+    for port in random.sample(_PORTS, len(_PORTS)):
+        if len(found) == count:
+            break
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        found.append(port)
+    return found

@@ -29,6 +29,7 @@ from lakestream_spark.history.on_demand import HistoryOnDemand
 from lakestream_spark.ingress.admin import Health, Probe, State, admin_site
 from lakestream_spark.ingress.broker import Address, Admin, Broker, Log
 from lakestream_spark.ingress.cluster import ClusterView
+from lakestream_spark.ingress.fetch_sessions import FetchSessions
 from lakestream_spark.ingress.housekeeping import Housekeeping
 from lakestream_spark.ingress.machine import new_incarnation, refuse_other_machines
 from lakestream_spark.ingress.server import Listener, listen
@@ -48,8 +49,11 @@ from lakestream_spark.settings.specs import (
     group_limits,
     housekeeping_policy,
     liveness,
+    request_limits,
+    shown_settings,
     wal_stores,
 )
+from lakestream_spark.wal.budget import ByteBudget
 from lakestream_spark.wal.cache import WalCache
 from lakestream_spark.wal.reader import WalReader
 from lakestream_spark.wal.restored import refuse_restored_metadata
@@ -260,19 +264,6 @@ async def _join(
     return ClusterView(me, metadata.brokers, clock, own)
 
 
-def _shown_settings(settings: Settings) -> dict[str, str]:
-    """What DescribeConfigs shows of the broker beside its limits, by Kafka's names."""
-    broker = settings.broker
-    shown = {
-        "max.connections": broker.max_connections,
-        "max.connections.per.ip": broker.max_connections_per_ip,
-        "connections.max.idle.ms": broker.connections_max_idle_ms,
-        "log.retention.check.interval.ms": broker.retention_check_interval_ms,
-        "producer.id.expiration.ms": broker.producer_id_expiration_ms,
-    }
-    return {name: str(value) for name, value in shown.items()}
-
-
 def _broker(parts: _Parts) -> Broker:
     """What the handlers get."""
     metadata, me = parts.metadata, parts.cluster.me
@@ -290,14 +281,19 @@ def _broker(parts: _Parts) -> Broker:
         records=metadata.retention,
         log_dirs={profile: spec.url for profile, spec in wal_stores(parts.settings).items()},
         changed=topics.forget,
-        settings=_shown_settings(parts.settings),
+        settings=shown_settings(parts.settings),
     )
+    limits = request_limits(parts.settings)
+    sessions = FetchSessions(Random(), max_sessions=parts.settings.broker.max_fetch_sessions)
     return Broker(
         address=Address(node_id=me.node_id, host=me.host, port=me.port, rack=me.rack),
         cluster=parts.cluster,
         log=log,
         admin=admin,
         tail=parts.tail,
+        limits=limits,
+        sessions=sessions,
+        inflight=ByteBudget(limits.max_inflight_bytes),
         groups=parts.groups,
     )
 

@@ -42,6 +42,7 @@ class Limits:
 
     max_request_bytes: int = 100 * 1024 * 1024  # socket.request.max.bytes
     max_message_bytes: int = 1024 * 1024 + 12  # message.max.bytes
+    max_fetch_bytes: int = 55 * 1024 * 1024  # fetch.max.bytes
     max_control_bytes: int = 1024 * 1024
     """Of any request but Produce: a megabyte names tens of thousands of partitions."""
     max_requests_in_flight: int = 64

@@ -120,6 +120,12 @@ _OWN: Final = [
         "The largest record batch, for topics that do not set max.message.bytes.",
     ),
     _from_limits(
+        "fetch.max.bytes",
+        Kind.INT,
+        "max_fetch_bytes",
+        "The most that one answer to a fetch holds, whatever the client asks for.",
+    ),
+    _from_limits(
         "auto.create.topics.enable",
         Kind.BOOLEAN,
         "auto_create_topics",
@@ -150,6 +156,12 @@ _TOLD: Final = [
         Kind.LONG,
         600_000,
         "A connection without a request for this long is closed.",
+    ),
+    _given(
+        "max.incremental.fetch.session.cache.slots",
+        Kind.INT,
+        1_000,
+        "Fetch sessions that are remembered.",
     ),
     _given(
         "log.retention.check.interval.ms",

@@ -2,6 +2,7 @@
 
 from lakestream_spark.core.errors import Misconfigured
 from lakestream_spark.groups import GroupLimits
+from lakestream_spark.ingress.broker import Limits
 from lakestream_spark.ingress.cluster import Liveness
 from lakestream_spark.ingress.housekeeping import HousekeepingPolicy
 from lakestream_spark.ingress.server import ConnectionLimits
@@ -72,6 +73,49 @@ def connection_limits(settings: Settings) -> ConnectionLimits:
     )
 
 
+def request_limits(settings: Settings) -> Limits:
+    """What a client may ask of a broker."""
+    own = settings.broker
+    if own.max_inflight_bytes < own.socket_request_max_bytes:
+        raise Misconfigured(
+            "broker.max_inflight_bytes must be at least broker.socket_request_max_bytes, "
+            "or the largest request never finds room",
+            max_inflight_bytes=own.max_inflight_bytes,
+            socket_request_max_bytes=own.socket_request_max_bytes,
+        )
+    return Limits(
+        max_request_bytes=own.socket_request_max_bytes,
+        max_message_bytes=own.message_max_bytes,
+        max_fetch_bytes=own.fetch_max_bytes,
+        max_control_bytes=own.max_control_bytes,
+        max_requests_in_flight=own.max_requests_in_flight,
+        max_inflight_bytes=own.max_inflight_bytes,
+        busy_timeout_s=own.busy_timeout_ms / 1000,
+        auto_create_topics=own.auto_create_topics_enable,
+        default_partitions=own.num_partitions,
+    )
+
+
+def shown_settings(settings: Settings) -> dict[str, str]:
+    """What DescribeConfigs shows of the broker beside its limits, by Kafka's names."""
+    broker, groups = settings.broker, settings.groups
+    shown = {
+        "max.connections": broker.max_connections,
+        "max.connections.per.ip": broker.max_connections_per_ip,
+        "connections.max.idle.ms": broker.connections_max_idle_ms,
+        "max.incremental.fetch.session.cache.slots": broker.max_fetch_sessions,
+        "log.retention.check.interval.ms": broker.retention_check_interval_ms,
+        "producer.id.expiration.ms": broker.producer_id_expiration_ms,
+        "group.initial.rebalance.delay.ms": groups.initial_rebalance_delay_ms,
+        "group.min.session.timeout.ms": groups.min_session_timeout_ms,
+        "group.max.session.timeout.ms": groups.max_session_timeout_ms,
+        "group.max.size": groups.max_size,
+        "offset.metadata.max.bytes": groups.offset_metadata_max_bytes,
+        "offsets.retention.minutes": groups.offsets_retention_minutes,
+    }
+    return {name: str(value) for name, value in shown.items()}
+
+
 def housekeeping_policy(settings: Settings) -> HousekeepingPolicy:
     wal, broker = settings.wal, settings.broker
     return HousekeepingPolicy(
@@ -87,10 +131,17 @@ def housekeeping_policy(settings: Settings) -> HousekeepingPolicy:
 def group_limits(settings: Settings) -> GroupLimits:
     """What groups may ask for."""
     own = settings.groups
+    if own.min_session_timeout_ms > own.max_session_timeout_ms:
+        raise Misconfigured(
+            "groups.min_session_timeout_ms must not be above groups.max_session_timeout_ms",
+            min_session_timeout_ms=own.min_session_timeout_ms,
+            max_session_timeout_ms=own.max_session_timeout_ms,
+        )
     return GroupLimits(
         initial_rebalance_delay_ms=own.initial_rebalance_delay_ms,
         min_session_timeout_ms=own.min_session_timeout_ms,
         max_session_timeout_ms=own.max_session_timeout_ms,
         max_size=own.max_size,
+        max_metadata_chars=own.offset_metadata_max_bytes,
         offsets_retention_ms=own.offsets_retention_minutes * 60_000,
     )

@@ -123,6 +123,28 @@ class BrokerSettings(Section):
     """The same for each address of a client."""
     connections_max_idle_ms: int = Field(default=10 * MINUTE_MS, ge=1)
     """A connection without a request for this long is closed."""
+    socket_request_max_bytes: int = Field(default=100 * MIB, ge=1 * KIB, le=2**31 - 1)
+    """The largest request; a client that announces more is cut off."""
+    message_max_bytes: int = Field(default=1 * MIB + 12, ge=0, le=2**31 - 1)
+    """The largest record batch, for topics that do not set `max.message.bytes`."""
+    fetch_max_bytes: int = Field(default=55 * MIB, ge=1 * KIB, le=2**31 - 1)
+    """The most that one answer to a fetch holds, whatever the client asks for; a first batch that
+    is larger is still sent whole."""
+    auto_create_topics_enable: bool = True
+    """A topic that a client asks for is made when it is not there."""
+    num_partitions: int = Field(default=1, ge=1, le=10_000)
+    """Partitions of a topic for which nobody names a number."""
+    max_control_bytes: int = Field(default=1 * MIB, ge=1 * KIB, le=2**31 - 1)
+    """The largest request of any kind but Produce: names of tens of thousands of partitions."""
+    max_requests_in_flight: int = Field(default=64, ge=1)
+    """Requests of one connection that are read before the first of them is answered."""
+    max_inflight_bytes: int = Field(default=256 * MIB, ge=1 * MIB)
+    """Bytes of requests that are not answered yet, of all connections; beyond that nothing more
+    is read. At least as much as the largest request."""
+    busy_timeout_ms: int = Field(default=30 * SECOND_MS, ge=1)
+    """A connection whose next request finds no room for this long is closed."""
+    max_fetch_sessions: int = Field(default=1000, ge=1)
+    """Fetch sessions that are remembered (`max.incremental.fetch.session.cache.slots`)."""
     retention_check_interval_ms: int = Field(default=5 * MINUTE_MS, ge=100)
     """How often one of the brokers applies `retention.ms` and `retention.bytes`."""
     producer_id_expiration_ms: int = Field(default=1 * DAY_MS, ge=1)
@@ -130,7 +152,7 @@ class BrokerSettings(Section):
 
 
 class GroupSettings(Section):
-    """Consumer groups; the names are Kafka's, without `group.` in front."""
+    """Consumer groups; the names are Kafka's, without `group.` in front where they have it."""
 
     initial_rebalance_delay_ms: int = Field(default=0, ge=0)
     """How long a group that was empty waits for more members before its first generation."""
@@ -142,6 +164,8 @@ class GroupSettings(Section):
     """Members that a group may have."""
     offsets_retention_minutes: int = Field(default=7 * 24 * 60, ge=1)
     """How long the offsets of a group without members are kept (`offsets.retention.minutes`)."""
+    offset_metadata_max_bytes: int = Field(default=4096, ge=0)
+    """The longest note with a committed offset (`offset.metadata.max.bytes`), in characters."""
 
 
 class CatalogSettings(Section):

@@ -1,6 +1,6 @@
 """A whole lakestream under one folder, its ingress in the test's own event loop."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from unittest.mock import patch
@@ -11,13 +11,16 @@ from lakestream_spark.settings import Entry, Settings, load
 from lakestream_spark.table.iceberg import CatalogSpec
 
 
-def lake_settings(folder: Path, *, flush_ms: int = 5, broker_id: int = 1) -> Settings:
-    """Everything embedded under the folder, on a free port."""
+def lake_settings(
+    folder: Path, *, flush_ms: int = 5, broker_id: int = 1, more: Mapping[str, str] | None = None
+) -> Settings:
+    """Everything embedded under the folder, on a free port; `more` are further settings."""
     flags = {
         "data": str(folder),
         "broker.port": "0",
         "broker.id": str(broker_id),
         "wal.cost.flush_interval_ms": str(flush_ms),
+        **(more or {}),
     }
     entries = [Entry(key=key, value=value, origin="test") for key, value in flags.items()]
     return load(environ={}, flags=entries).settings
@@ -33,10 +36,10 @@ def catalog_spec(folder: Path) -> CatalogSpec:
 
 @asynccontextmanager
 async def embedded_lake(
-    folder: Path, *, flush_ms: int = 5, broker_id: int = 1
+    folder: Path, *, flush_ms: int = 5, broker_id: int = 1, more: Mapping[str, str] | None = None
 ) -> AsyncIterator[app.RunningBroker]:
     """Everything started; stopped and closed when the block ends."""
-    settings = lake_settings(folder, flush_ms=flush_ms, broker_id=broker_id)
+    settings = lake_settings(folder, flush_ms=flush_ms, broker_id=broker_id, more=more)
     async with app.running_broker(settings) as broker:
         yield broker
 

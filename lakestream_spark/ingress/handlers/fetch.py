@@ -90,12 +90,13 @@ async def _read_or_wait(
 ) -> list[_Read]:
     loop = asyncio.get_running_loop()
     deadline = loop.time() + message.max_wait.total_seconds()
+    max_bytes = min(message.max_bytes, broker.limits.max_fetch_bytes)
     # Watched before the first read: what is committed in between is not missed.
     with broker.tail.watch(each.partition for each in found) as watch:
         while True:
-            reads = await _read_all(broker, found, message.max_bytes)
+            reads = await _read_all(broker, found, max_bytes)
             failed = any(read.code is not ErrorCode.none for read in reads)
-            enough = sum(len(read.data) for read in reads) >= message.min_bytes
+            enough = sum(len(read.data) for read in reads) >= min(message.min_bytes, max_bytes)
             left_s = deadline - loop.time()
             if answer_now or failed or enough or left_s <= 0:
                 return reads

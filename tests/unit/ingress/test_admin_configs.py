@@ -1,17 +1,20 @@
 """Settings shown and changed on the wire."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
 
 from lakestream_spark.app import RunningBroker
+from lakestream_spark.ingress.config_entries import Source
 from lakestream_spark.ingress.handlers import (
     alter_configs,
     describe_configs,
     incremental_alter_configs,
 )
 from tests.support.asking import Asking, ends
+from tests.support.embedded import embedded_lake
 from tests.support.wire import Wire
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
@@ -100,6 +103,39 @@ async def test_broker_settings_have_the_names_of_kafka_and_are_read_only(
     assert values["advertised.listeners"] == f"PLAINTEXT://{lake.bootstrap}"
     assert values["log.dirs"].startswith("file://")
     assert all(each.read_only and not each.is_sensitive for each in result.configs)
+
+
+CHANGED = {
+    "socket.request.max.bytes": ("broker.socket_request_max_bytes", "2000000"),
+    "message.max.bytes": ("broker.message_max_bytes", "1001"),
+    "fetch.max.bytes": ("broker.fetch_max_bytes", "2002"),
+    "auto.create.topics.enable": ("broker.auto_create_topics_enable", "false"),
+    "num.partitions": ("broker.num_partitions", "7"),
+    "max.connections": ("broker.max_connections", "1003"),
+    "max.connections.per.ip": ("broker.max_connections_per_ip", "1004"),
+    "connections.max.idle.ms": ("broker.connections_max_idle_ms", "1005"),
+    "max.incremental.fetch.session.cache.slots": ("broker.max_fetch_sessions", "1006"),
+    "log.retention.check.interval.ms": ("broker.retention_check_interval_ms", "1007"),
+    "producer.id.expiration.ms": ("broker.producer_id_expiration_ms", "1008"),
+    "group.initial.rebalance.delay.ms": ("groups.initial_rebalance_delay_ms", "1009"),
+    "group.min.session.timeout.ms": ("groups.min_session_timeout_ms", "1010"),
+    "group.max.session.timeout.ms": ("groups.max_session_timeout_ms", "1011"),
+    "group.max.size": ("groups.max_size", "1012"),
+    "offset.metadata.max.bytes": ("groups.offset_metadata_max_bytes", "1013"),
+    "offsets.retention.minutes": ("groups.offsets_retention_minutes", "1014"),
+}
+
+
+async def test_broker_settings_show_what_the_broker_was_started_with(tmp_path: Path) -> None:
+    async with embedded_lake(tmp_path, more=dict(CHANGED.values())) as lake:
+        wire = await Wire.connect(lake.address.port)
+        (result,) = await describe(wire, (BROKER, "1", tuple(CHANGED)))
+        await wire.close()
+    assert {each.name: each.value for each in result.configs} == {
+        name: value for name, (_, value) in CHANGED.items()
+    }
+    static = Source.STATIC_BROKER
+    assert {each.config_source for each in result.configs} == {static}
 
 
 @pytest.mark.parametrize(

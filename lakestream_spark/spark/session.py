@@ -31,8 +31,11 @@ def local_session(catalog: CatalogSpec, *, cores: int = 2, show_ui: bool = False
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.extensions": (
-            "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+            "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions,"
+            "io.delta.sql.DeltaSparkSessionExtension"
         ),
+        # Without it Spark refuses Delta tables that are named by their path.
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         **catalog_conf(catalog),
     }
     for key, value in conf.items():

@@ -58,8 +58,7 @@ class GroupOffsetService:
             return ErrorCode.invalid_group_id
         entry = self._roster.find(group_id, create=caller.generation < 0)
         if entry is ErrorCode.group_id_not_found:
-            # Its former coordinator may have known it: the member joins again.
-            return ErrorCode.unknown_member_id
+            return ErrorCode.illegal_generation  # As Kafka: the member joins again.
         if isinstance(entry, ErrorCode):
             return entry
         refused = check_commit(entry.group, caller, self._clock.monotonic())
@@ -92,6 +91,8 @@ class GroupOffsetService:
         self, group_id: str, wanted: Sequence[tuple[str, TopicPartition]]
     ) -> Outcomes | ErrorCode:
         """Forget offsets of partitions, given with their topics' names; those in use stay."""
+        if not group_id:
+            return ErrorCode.invalid_group_id
         entry = self._roster.find(group_id)
         if isinstance(entry, ErrorCode):
             return entry

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 from kio.schema.errors import ErrorCode
 
-from tests.compat.clusters import Cluster, differs
+from tests.compat.clusters import Cluster
 from tests.compat.comparison import Comparisons
 from tests.compat.peer import Peer, plain
 
@@ -95,9 +95,7 @@ async def a_commit_of_a_stranger(peer: Peer) -> Any:
     ]
 
 
-@COMPARED.add(
-    differs("commit-to-an-absent-group", lakestream="unknown_member_id", kafka="illegal_generation")
-)
+@COMPARED.add()
 async def a_commit_of_a_member_to_a_group_that_does_not_exist(peer: Peer) -> Any:
     await peer.create()
     await found(peer)
@@ -138,9 +136,14 @@ async def joins_that_are_refused(peer: Peer) -> Any:
 @COMPARED.add()
 async def heartbeats_and_leaves_of_strangers(peer: Peer) -> Any:
     await found(peer)
+    return await as_a_stranger(peer, peer.topic)
+
+
+async def as_a_stranger(peer: Peer, group: str) -> Any:
+    """What a member is told that the group does not know."""
     heartbeat = await peer.api(12, 3).ask(
         "HeartbeatRequest",
-        group_id=peer.topic,
+        group_id=group,
         generation_id=1,
         member_id="x",
         group_instance_id=None,
@@ -148,12 +151,12 @@ async def heartbeats_and_leaves_of_strangers(peer: Peer) -> Any:
     leaving = peer.api(13, 3)
     left = await leaving.ask(
         "LeaveGroupRequest",
-        group_id=peer.topic,
+        group_id=group,
         members=(leaving.part("MemberIdentity", member_id="x", group_instance_id=None),),
     )
     sync = await peer.api(14, 3).ask(
         "SyncGroupRequest",
-        group_id=peer.topic,
+        group_id=group,
         generation_id=1,
         member_id="x",
         group_instance_id=None,
@@ -165,14 +168,34 @@ async def heartbeats_and_leaves_of_strangers(peer: Peer) -> Any:
 @COMPARED.add()
 async def groups_that_do_not_exist(peer: Peer) -> Any:
     await found(peer)
+    return await administered(peer, peer.topic)
+
+
+@COMPARED.add()
+async def the_group_without_a_name(peer: Peer) -> Any:
+    """Only those APIs take it that did so before it was forbidden."""
+    await peer.create()
+    await found(peer, "")
+    return [
+        await as_a_stranger(peer, ""),
+        await commit(peer, "", 5, generation_id_or_member_epoch=3, member_id="x"),
+        await commit(peer, "", 5),
+        await committed(peer, "", 0),
+        await administered(peer, ""),
+        await committed(peer, "", 0),
+        await administered(peer, ""),
+    ]
+
+
+async def administered(peer: Peer, group: str) -> Any:
+    """A group that is described, then told to forget an offset, then deleted."""
     describing, deleting, forgetting = peer.api(15, 5), peer.api(42, 2), peer.api(47, 0)
     described = await describing.ask(
-        "DescribeGroupsRequest", groups=(peer.topic,), include_authorized_operations=False
+        "DescribeGroupsRequest", groups=(group,), include_authorized_operations=False
     )
-    deleted = await deleting.ask("DeleteGroupsRequest", groups_names=(peer.topic,))
     forgotten = await forgetting.ask(
         "OffsetDeleteRequest",
-        group_id=peer.topic,
+        group_id=group,
         topics=(
             forgetting.part(
                 "OffsetDeleteRequestTopic",
@@ -181,7 +204,8 @@ async def groups_that_do_not_exist(peer: Peer) -> Any:
             ),
         ),
     )
-    return plain(described), plain(deleted), plain(forgotten)
+    deleted = await deleting.ask("DeleteGroupsRequest", groups_names=(group,))
+    return plain(described), plain(forgotten), plain(deleted)
 
 
 @COMPARED.add()

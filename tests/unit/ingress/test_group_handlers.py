@@ -394,7 +394,7 @@ class TestOffsets:
         self, client: Client, topic: Topic
     ) -> None:
         refused = await client.commit(topic, {0: 1}, member_id="m", generation=4)
-        assert refused == {0: ErrorCode.unknown_member_id}
+        assert refused == {0: ErrorCode.illegal_generation}
 
     async def test_offsets_are_deleted_unless_a_member_reads_the_topic(
         self, lake: RunningBroker, client: Client, topic: Topic

@@ -29,7 +29,7 @@ def compact(loaded: Loaded) -> None:
     job = compact_job(loaded.settings)
     spark = local_session(job.catalog)
     try:
-        batches = drain(spark, job)
+        done = drain(spark, job)
     finally:
         spark.stop()
-    click.echo(f"nothing left to compact after {batches} micro-batches")
+    click.echo(f"nothing left to compact: {done.rows} rows in {done.files} files")

@@ -82,6 +82,37 @@ LOOP_AGE: Final = _page.level(
 LOOP_FAILURES: Final = _page.count(
     "lakestream_loop_failures_total", "Runs of a background loop that failed.", "loop"
 )
+TABLE_ROWS: Final = _page.count(
+    "lakestream_table_rows_total", "Rows committed to the topic's table.", "topic"
+)
+TABLE_BYTES: Final = _page.count(
+    "lakestream_table_bytes_total", "Bytes of Parquet committed to the topic's table.", "topic"
+)
+TABLE_FILES: Final = _page.count(
+    "lakestream_table_files_total", "Files committed to the topic's table.", "topic"
+)
+TABLE_COMMIT_SECONDS: Final = _page.spread(
+    "lakestream_table_commit_seconds",
+    "Committing written files to a table, repeats included.",
+    bounds=_SECONDS,
+)
+TABLE_LAG_SECONDS: Final = _page.level(
+    "lakestream_table_lag_seconds", "Age of the oldest record that is not in the table.", "topic"
+)
+TABLE_LAG_RECORDS: Final = _page.level(
+    "lakestream_table_lag_records", "Records that are not in the table.", "topic"
+)
+TABLE_COMMIT_LAG: Final = _page.level(
+    "lakestream_table_commit_lag_seconds",
+    "How old the oldest record of the last commit was when it became visible.",
+    "topic",
+)
+TABLE_LAST_COMMIT: Final = _page.level(
+    "lakestream_table_last_commit_timestamp_seconds", "When the topic last committed.", "topic"
+)
+TABLE_FAILURES: Final = _page.count(
+    "lakestream_table_failures_total", "Commits and slices that failed.", "topic"
+)
 
 NAMES: Final = _page.names
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine
+from concurrent.futures import Future
 from threading import Thread
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -18,7 +19,12 @@ class BackgroundLoop:
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        """The result of a coroutine; waits for it."""
+        return self.start(work).result()
+
+    def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Let a coroutine run; cancelling the future cancels it."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)

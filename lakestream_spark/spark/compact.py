@@ -1,21 +1,55 @@
-"""Compaction: a streaming query that moves WAL slices into tables, one plan per micro-batch.
+"""Compaction: a long-running streaming query that moves WAL slices into tables.
 
-plan ─► slices ─► tasks write Parquet ─► driver: lease ─► intent ─► append ─► table ends move
+    plan ─► slices ─► tasks write Parquet ─► driver: lease ─► intent ─► append ─► table ends move
+
+What always holds: stopping happens between batches; a query that Spark gave up is started again,
+because nothing but time is lost with it.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
+from threading import Event
+from typing import Final
+from uuid import uuid4
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.streaming.query import StreamingQuery
 
-from lakestream_spark.core.errors import Unavailable
+from lakestream_spark.core.clock import SystemClock
+from lakestream_spark.core.errors import Misconfigured, Unavailable
+from lakestream_spark.core.logs import event
+from lakestream_spark.core.retry import Backoff
+from lakestream_spark.metadata import open_metadata
 from lakestream_spark.objectstore.spec import StoreSpec
 from lakestream_spark.spark.background import BackgroundLoop
 from lakestream_spark.spark.driver import CompactDriver
-from lakestream_spark.spark.source import METADATA_OPTION, SOURCE
-from lakestream_spark.spark.task import RESULT_SCHEMA, CompactTask
-from lakestream_spark.table.iceberg import CatalogSpec
+from lakestream_spark.spark.due import CompactPolicy
+from lakestream_spark.spark.outcome import RESULT_SCHEMA
+from lakestream_spark.spark.planner import Scope
+from lakestream_spark.spark.source import (
+    JOB_OPTION,
+    METADATA_OPTION,
+    SOURCE,
+    TASK_BYTES_OPTION,
+    WalSource,
+)
+from lakestream_spark.spark.tally import Tally
+from lakestream_spark.spark.task import CompactTask
+from lakestream_spark.table.commit import TableCommitter
+from lakestream_spark.table.iceberg import StreamCatalog
+from lakestream_spark.table.spec import CatalogSpec
+
+QUERY_NAME: Final = "lakestream-compact"
+_WATCH_S: Final = 0.1
+_PATIENCE_S: Final = 60.0
+_FINISH_S: Final = 600.0
+# Short: what takes longer is left to the next batch, so that other topics do not wait for it.
+_COMMIT_BACKOFF: Final = Backoff(total_s=5.0)
+_log: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,41 +60,120 @@ class CompactJob:
     stores: Mapping[str, StoreSpec]
     catalog: CatalogSpec
     checkpoint: Path
+    topics: str = "*"
+    policy: CompactPolicy = field(default_factory=CompactPolicy)
 
 
-def drain(spark: SparkSession, job: CompactJob) -> int:
-    """Move everything acknowledged so far into the tables; how many micro-batches it took."""
+def run(spark: SparkSession, job: CompactJob, stop: Event) -> Tally:
+    """Compact until `stop` is set; what was begun is finished first."""
+    return _run(spark, job, stop, drain=False)
+
+
+def drain(spark: SparkSession, job: CompactJob, stop: Event | None = None) -> Tally:
+    """Move everything acknowledged so far into the tables, then end.
+
+    Raises `Unavailable` when some topic could not be moved.
+    """
+    return _run(spark, job, stop or Event(), drain=True)
+
+
+def _run(spark: SparkSession, job: CompactJob, stop: Event, *, drain: bool) -> Tally:
+    _refuse_remote_sqlite(spark, job)
+    spark.dataSource.register(WalSource)
+    clock = SystemClock()
+    scope = Scope(job=f"compact-{uuid4()}", topics=job.topics, drain=drain)
     with BackgroundLoop() as loop:
-        driver = CompactDriver.open(job.metadata_url, job.catalog, loop)
+        metadata = loop.run(open_metadata(job.metadata_url, clock=clock))
+        catalog = StreamCatalog.open(job.catalog)
+        committer = TableCommitter(
+            metadata.tables, catalog, clock=clock, random=Random(), backoff=_COMMIT_BACKOFF
+        )
+        driver = CompactDriver(metadata, committer, scope, job.policy, clock, loop)
         try:
-            return _drain(spark, job, driver)
+            driver.start()
+            _watch(lambda: _start(spark, job, scope, driver), driver, stop, drain=drain)
         finally:
             driver.close()
+            catalog.close()
+            loop.run(metadata.close())
+    return driver.tally
 
 
-def _drain(spark: SparkSession, job: CompactJob, driver: CompactDriver) -> int:
-    batches = 0
-    # One run of available-now is one batch of a Python source, so run until nothing is left.
-    left = driver.pending()
-    while left:
-        before = left
-        run_batch(spark, job, driver)
-        batches += 1
-        left = driver.pending()
-        if left == before:
-            raise Unavailable("compaction made no progress", topics=list(map(str, left)))
-    return batches
+def _watch(
+    start: Callable[[], StreamingQuery], driver: CompactDriver, stop: Event, *, drain: bool
+) -> None:
+    """Keep a query running until it is time to stop, then end it between two batches."""
+    random, backoff, deaths = Random(), Backoff(first_s=1.0, cap_s=30.0), 0
+    patience = _Patience(driver)
+    query = start()
+    try:
+        while not stop.wait(_WATCH_S):
+            if not query.isActive:
+                driver.batch_is_over()
+                event(_log, logging.ERROR, "the query ended", error=query.exception())
+                if stop.wait(backoff.wait_s(deaths, random)):
+                    return
+                query, deaths = start(), deaths + 1
+            elif drain and driver.is_drained and patience.is_over():
+                return
+        driver.finish(_FINISH_S)
+    finally:
+        query.stop()
 
 
-def run_batch(spark: SparkSession, job: CompactJob, driver: CompactDriver) -> None:
-    """One micro-batch, to its end."""
-    slices = spark.readStream.format(SOURCE).option(METADATA_OPTION, job.metadata_url).load()
+class _Patience:
+    """Whether a drain is over: nothing is left, or what is left has not moved for a while."""
+
+    def __init__(self, driver: CompactDriver) -> None:
+        self._driver = driver
+        self._clock = SystemClock()
+        self._commits = -1
+        self._since = 0.0
+
+    def is_over(self) -> bool:
+        left = self._driver.left_behind
+        if not left:
+            return True
+        if self._driver.tally.commits != self._commits:
+            self._commits, self._since = self._driver.tally.commits, self._clock.monotonic()
+        if self._clock.monotonic() - self._since < _PATIENCE_S:
+            return False
+        raise Unavailable("some topics could not be moved into their tables", topics=sorted(left))
+
+
+def _start(
+    spark: SparkSession, job: CompactJob, scope: Scope, driver: CompactDriver
+) -> StreamingQuery:
+    slices = (
+        spark.readStream.format(SOURCE)
+        .option(METADATA_OPTION, job.metadata_url)
+        .option(JOB_OPTION, scope.job)
+        .option(TASK_BYTES_OPTION, str(job.policy.task_bytes))
+        .load()
+    )
     task = CompactTask(stores=job.stores, catalog=job.catalog)
-    files = slices.mapInArrow(task, RESULT_SCHEMA)  # type: ignore[arg-type]
-    query = (
-        files.writeStream.foreachBatch(driver.commit_batch)
+    results = slices.mapInArrow(task, RESULT_SCHEMA)  # type: ignore[arg-type]
+    counted = results.observe(
+        "compaction",
+        f.sum("rows").alias("records"),
+        f.sum("bytes").alias("bytes"),
+        f.sum("wal_bytes").alias("wal_bytes"),
+        f.sum("files").alias("files"),
+    )
+    return (
+        counted.writeStream.queryName(QUERY_NAME)
+        .foreachBatch(driver.commit_batch)
         .option("checkpointLocation", str(job.checkpoint))
-        .trigger(availableNow=True)
+        .trigger(processingTime=f"{round(1000 * job.policy.poll_s)} milliseconds")
         .start()
     )
-    query.awaitTermination()
+
+
+def _refuse_remote_sqlite(spark: SparkSession, job: CompactJob) -> None:
+    master = spark.conf.get("spark.master", "local") or "local"
+    if job.metadata_url.startswith("sqlite") and not master.startswith("local"):
+        raise Misconfigured(
+            "metadata in SQLite is for one host: with a Spark master elsewhere use PostgreSQL "
+            "(metadata.url = postgresql://...)",
+            master=master,
+        )

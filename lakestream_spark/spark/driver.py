@@ -1,106 +1,235 @@
-"""The driver's side of a micro-batch: hold the leases, let the tasks run, commit topic by topic.
+"""The driver's side of a compaction: plans beforehand, commits afterwards, beats all the while.
 
-What always holds: leases are held before the tasks run; one topic's failed commit does not fail the
-others, and what it did not move is part of the next plan.
+    look ─► plan ─► (Spark: slices ─► tasks) ─► outcomes ─► per topic: intent ─► append ─► ends move
+
+What always holds: one topic's failed commit does not fail the others nor the query, and what it did
+not move is part of the next plan; leases are renewed while tasks run; a batch commits only what
+follows the table ends without a gap.
 """
 
+import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Sequence
-from random import Random
-from typing import Final, NamedTuple, Self
-from uuid import UUID, uuid4
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Future
+from threading import Event
+from typing import Final
 
 from pyspark.sql import DataFrame
 
-from lakestream_spark.core.clock import SystemClock
-from lakestream_spark.core.errors import LakestreamError
+from lakestream_spark.core.clock import Clock
+from lakestream_spark.core.errors import Fenced, LakestreamError, UnknownTopic
 from lakestream_spark.core.ids import TopicId
-from lakestream_spark.metadata import Metadata, open_metadata
+from lakestream_spark.core.logs import event
+from lakestream_spark.metadata import Metadata
+from lakestream_spark.metadata.jobs import Job
 from lakestream_spark.metadata.leases import Lease
-from lakestream_spark.metadata.tables import PlannedRange
+from lakestream_spark.metadata.topics import Topic
 from lakestream_spark.spark.background import BackgroundLoop
-from lakestream_spark.spark.plan import Ranges, pending
-from lakestream_spark.table.commit import TableCommitter, lease_name
-from lakestream_spark.table.files import DataFile
-from lakestream_spark.table.iceberg import CatalogSpec, StreamCatalog
+from lakestream_spark.spark.due import CompactPolicy
+from lakestream_spark.spark.holdings import Holdings, owner_of
+from lakestream_spark.spark.outcome import Kind, Movable, Outcome, movable
+from lakestream_spark.spark.planner import Planner, Scope
+from lakestream_spark.spark.tally import Tally
+from lakestream_spark.spark.troubles import Troubles
+from lakestream_spark.table.commit import TableCommitter
 
-_LEASE_SESSION_S: Final = 10.0
+KIND: Final = "compact"
+_COMMITS_AT_ONCE: Final = 4
 _log: Final = logging.getLogger(__name__)
 
 
-class TaskResult(NamedTuple):
-    """What a task says about the slice it moved."""
-
-    plan: int
-    range: PlannedRange
-    file: DataFile
-
-
 class CompactDriver:
-    """Commits what tasks wrote; one per running query."""
+    """One life of a compaction job."""
 
-    def __init__(self, metadata: Metadata, catalog: StreamCatalog, loop: BackgroundLoop) -> None:
-        clock = SystemClock()
+    def __init__(
+        self,
+        metadata: Metadata,
+        committer: TableCommitter,
+        scope: Scope,
+        policy: CompactPolicy,
+        clock: Clock,
+        loop: BackgroundLoop,
+    ) -> None:
         self._metadata = metadata
-        self._catalog = catalog
+        self._committer = committer
+        self._scope = scope
+        self._policy = policy
+        self._clock = clock
         self._loop = loop
-        self._holder = f"compact-{uuid4()}"
-        self._leases: dict[TopicId, Lease] = {}
-        self._committer = TableCommitter(metadata.tables, catalog, clock=clock, random=Random())
+        self._holdings = Holdings(metadata.leases, scope.job, policy.session_s)
+        self._troubles = Troubles(metadata.problems, clock)
+        self._planner = Planner(metadata, committer, self._holdings, self._troubles, scope, policy)
+        self.tally = Tally(clock)
+        self._planned_at: float | None = None
+        self._stopping = False
+        self._drained = Event()
+        self._tasks: list[Future[None]] = []
 
-    @classmethod
-    def open(cls, metadata_url: str, catalog: CatalogSpec, loop: BackgroundLoop) -> Self:
-        metadata = loop.run(open_metadata(metadata_url, clock=SystemClock()))
-        return cls(metadata, StreamCatalog.open(catalog), loop)
+    def start(self) -> None:
+        """Enter the registry, make a first plan without work, and look after the backlog."""
+        self._loop.run(self._beat())
+        # Above every plan of an earlier life, so that an old checkpoint never looks newer.
+        self._loop.run(self._metadata.tables.create_plan({}, job=self._scope.job))
+        self._tasks = [
+            self._loop.start(self._forever(self._look, self._policy.poll_s)),
+            self._loop.start(self._forever(self._beat, self._policy.session_s / 4)),
+        ]
+
+    def finish(self, within_s: float) -> None:
+        """Make no more plans, and wait for the one under way."""
+        self._stopping = True
+        deadline = self._clock.monotonic() + within_s
+        while self._planned_at is not None and self._clock.monotonic() < deadline:
+            Event().wait(0.05)
 
     def close(self) -> None:
-        self._loop.run(self._release())
-        self._catalog.close()
+        """Give the tables back and leave the registry."""
+        for task in self._tasks:
+            task.cancel()
+        try:
+            self._loop.run(self._holdings.give_back(self._holdings.topics))
+            self._loop.run(self._metadata.jobs.leave(self._scope.job))
+        except LakestreamError as error:
+            event(_log, logging.WARNING, "the job left without saying so", error=error)
 
-    def pending(self) -> Ranges:
-        return self._loop.run(pending(self._metadata))
+    @property
+    def is_drained(self) -> bool:
+        """Whether a look found nothing that could be planned and nothing is under way."""
+        return self._drained.is_set()
 
-    def commit_batch(self, files: DataFrame, batch_id: int) -> None:  # noqa: ARG002
+    @property
+    def left_behind(self) -> frozenset[str]:
+        """Topics with a backlog that could not be planned at the last look."""
+        return self._planner.waiting
+
+    def commit_batch(self, results: DataFrame, batch_id: int) -> None:  # noqa: ARG002
         """Spark's `foreachBatch`: collecting the few result rows is what runs the tasks."""
-        self._loop.run(self._hold_leases())
-        results: dict[TopicId, list[TaskResult]] = defaultdict(list)
-        for row in files.collect():
-            planned = PlannedRange(row.partition, row.first, row.next)
-            result = TaskResult(row.plan, planned, DataFile.from_json(row.file))
-            results[TopicId(UUID(row.topic_id))].append(result)
-        for topic_id, own in results.items():
-            self._loop.run(self._commit(topic_id, own))
+        try:
+            rows = results.collect()
+            self._loop.run(self._commit_all([Outcome.of(row.asDict()) for row in rows]))
+        finally:
+            if self._planned_at is not None:
+                took_ms = 1000 * (self._clock.monotonic() - self._planned_at)
+                self._planner.head_start_ms = (3 * self._planner.head_start_ms + took_ms) / 4
+            self.batch_is_over()
 
-    async def _hold_leases(self) -> None:
-        """Of every topic with work that nobody else holds; then settle what others left."""
-        for topic_id in await pending(self._metadata):
-            lease = await self._metadata.leases.try_acquire(
-                lease_name(topic_id), self._holder, _LEASE_SESSION_S
-            )
-            if lease is None:
-                self._leases.pop(topic_id, None)
-                continue
-            self._leases[topic_id] = lease
-            await self._committer.recover(lease, await self._metadata.topics.get_by_id(topic_id))
+    def batch_is_over(self) -> None:
+        """The next plan may be made: also when Spark gave the batch up."""
+        self._planned_at = None
 
-    async def _commit(self, topic_id: TopicId, results: Sequence[TaskResult]) -> None:
-        lease = self._leases.get(topic_id)
-        if lease is None:
+    async def _forever(self, work: Callable[[], Awaitable[None]], every_s: float) -> None:
+        while True:
+            try:
+                await work()
+            except LakestreamError as error:
+                event(_log, logging.ERROR, "compaction waits for its metadata store", error=error)
+            await asyncio.sleep(every_s)
+
+    async def _look(self) -> None:
+        if self._stopping or self._planned_at is not None:
             return
+        began = self._clock.monotonic()
+        number = await self._planner.plan(self._clock.wall_ms())
+        if number is not None:
+            self._planned_at = began
+            self._drained.clear()
+        elif self._planner.is_settling:
+            self._drained.clear()
+        else:
+            self._drained.set()
+
+    async def _beat(self) -> None:
+        """Show that the job lives, and share the topics with those that live too."""
+        about = {"topics": self._scope.topics, "tables": len(self._holdings.topics)}
+        job = Job(
+            id=self._scope.job,
+            kind=KIND,
+            started_ms=self.tally.started_ms,
+            last_success_ms=self.tally.last_success_ms,
+            about=about,
+        )
+        await self._metadata.jobs.beat(job)
+        await self._holdings.renew()
+        live = await self._metadata.jobs.live(KIND, self._policy.session_s)
+        self._planner.jobs = [
+            each.id for each in live if each.about.get("topics") == self._scope.topics
+        ]
+        await self._metadata.jobs.forget_dead(KIND, 6 * self._policy.session_s)
+        if self._planned_at is None:
+            await self._give_back_what_others_own()
+
+    async def _give_back_what_others_own(self) -> None:
+        jobs = self._planner.jobs
+        others = [
+            topic_id
+            for topic_id in self._holdings.topics
+            if jobs and owner_of(topic_id, jobs) != self._scope.job
+        ]
+        await self._holdings.give_back(others)
+
+    async def _commit_all(self, outcomes: Sequence[Outcome]) -> None:
+        by_topic: dict[TopicId, list[Outcome]] = defaultdict(list)
+        for outcome in outcomes:
+            by_topic[outcome.topic_id].append(outcome)
+        at_once = asyncio.Semaphore(_COMMITS_AT_ONCE)
+
+        async def one(topic_id: TopicId, own: Sequence[Outcome]) -> None:
+            async with at_once:
+                await self._commit(topic_id, own)
+
+        await asyncio.gather(*(one(topic_id, own) for topic_id, own in by_topic.items()))
+
+    async def _commit(self, topic_id: TopicId, outcomes: Sequence[Outcome]) -> None:
+        try:
+            topic = await self._metadata.topics.get_by_id(topic_id)
+            lease = await self._holdings.take(topic_id)
+            if lease is None:
+                return
+            await self._move(lease, topic, outcomes)
+        except UnknownTopic:
+            return  # Deleted meanwhile: its files are orphans.
+        except Fenced:
+            self._holdings.lost(topic_id)
+        except LakestreamError as error:
+            event(_log, logging.ERROR, "a topic was not committed", topic=topic_id, error=error)
+
+    async def _move(self, lease: Lease, topic: Topic, outcomes: Sequence[Outcome]) -> None:
+        ends = await self._metadata.tables.ends(topic.id)
+        found = movable(outcomes, {index: each.table_end for index, each in ends.items()})
+        if found.ranges:
+            await self._commit_found(lease, topic, outcomes[0].plan, found)
+        for outcome in found.stopped:
+            await self._stopped(lease, topic, outcome)
+
+    async def _commit_found(self, lease: Lease, topic: Topic, plan: int, found: Movable) -> None:
+        began = self._clock.monotonic()
+        self._holdings.unsettle(topic.id)
         try:
             await self._committer.commit(
-                lease,
-                await self._metadata.topics.get_by_id(topic_id),
-                results[0].plan,
-                [result.range for result in results],
-                [result.file for result in results],
+                lease, topic, plan, found.ranges, found.files, found.quarantined
             )
-        except LakestreamError:
-            self._leases.pop(topic_id)
-            _log.exception("topic %s was not committed; the next plan has its records", topic_id)
+        except Fenced:
+            raise
+        except LakestreamError as error:
+            self.tally.failed(topic.name)
+            await self._troubles.table_failed(lease, topic, error)
+            return
+        self._holdings.settle(topic.id)
+        self.tally.committed(topic.name, found, self._clock.monotonic() - began)
+        self._planner.lags.committed(topic.name, self._clock.wall_ms())
+        await self._troubles.table_is_well(lease, topic)
+        for planned in found.ranges:
+            await self._troubles.partition_is_well(lease, topic, planned.partition)
 
-    async def _release(self) -> None:
-        for lease in self._leases.values():
-            await self._metadata.leases.release(lease)
-        await self._metadata.close()
+    async def _stopped(self, lease: Lease, topic: Topic, outcome: Outcome) -> None:
+        lost = outcome.kind in (Kind.CORRUPT, Kind.GONE)
+        self.tally.failed(topic.name)
+        await self._troubles.partition_failed(
+            lease,
+            topic,
+            outcome.range.partition,
+            outcome.range.first,
+            outcome.sentence,
+            lost=lost,
+        )

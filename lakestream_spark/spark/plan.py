@@ -1,11 +1,11 @@
 """The micro-batch is the plan: one number, whose row in the metadata store holds the ranges.
 
-What always holds: a plan covers what was acknowledged and not yet in a table when it was made, so
-only the newest plan counts, and a lost checkpoint loses nothing; what a plan names and the table
-has by now is left out when its slices are cut.
+What always holds: a plan names what was acknowledged and not in a table when it was made, within
+its bytes; only the newest plan of a job counts, and a lost checkpoint loses nothing; what a plan
+names and the table has by now is left out when its slices are cut.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from lakestream_spark.core.errors import UnknownTopic
@@ -13,8 +13,9 @@ from lakestream_spark.core.ids import TopicId, TopicPartition
 from lakestream_spark.metadata import Metadata
 from lakestream_spark.metadata.tables import PlannedRange
 from lakestream_spark.metadata.topics import Topic
+from lakestream_spark.spark.due import share_out
 from lakestream_spark.spark.slices import Slice
-from lakestream_spark.wal.ports import ExtentLocation
+from lakestream_spark.wal.ports import ExtentLocation, Located, Wanted
 
 NO_PLAN: Final = 0
 _LOCATE_BYTES: Final = 64 * 1024 * 1024
@@ -22,32 +23,29 @@ _LOCATE_BYTES: Final = 64 * 1024 * 1024
 Ranges = Mapping[TopicId, Sequence[PlannedRange]]
 
 
-async def pending(metadata: Metadata) -> Ranges:
-    """What lies between the table end and the last stable offset, by topic."""
-    ranges = {}
-    for topic in await metadata.topics.list():
-        ends = await metadata.tables.ends(topic.id)
-        own = [
-            PlannedRange(partition, each.table_end, each.last_stable)
-            for partition, each in ends.items()
-            if each.table_end < each.last_stable
-        ]
-        if own:
-            ranges[topic.id] = own
-    return ranges
+async def bounded(metadata: Metadata, ranges: Ranges, max_bytes: int) -> Ranges:
+    """The beginnings of the ranges whose extents fit into `max_bytes`, shared fairly."""
+    sizes = await metadata.topics.wal_bytes(list(ranges))
+    wanted = {
+        TopicPartition(topic_id, planned.partition): planned
+        for topic_id, own in ranges.items()
+        for planned in own
+    }
+    shares = share_out({place: sizes.get(place, 0) for place in wanted}, max_bytes)
+    located = await metadata.extents.locate_many(
+        [Wanted(place, planned.first, shares[place]) for place, planned in wanted.items()]
+    )
+    cut: dict[TopicId, list[PlannedRange]] = {}
+    for (place, planned), found in zip(wanted.items(), located, strict=True):
+        if isinstance(found, Located) and found.extents:
+            end = min(planned.next, found.extents[-1].next_offset)
+            if end > planned.first:
+                cut.setdefault(place.topic_id, []).append(planned._replace(next=end))
+    return cut
 
 
-async def newest_plan(metadata: Metadata) -> int:
-    """The number of a plan for everything pending; the one before when nothing is."""
-    ranges = await pending(metadata)
-    if ranges:
-        return await metadata.tables.create_plan(ranges)
-    plan = await metadata.tables.latest_plan()
-    return NO_PLAN if plan is None else plan.number
-
-
-async def slices_of(metadata: Metadata, number: int) -> list[Slice]:
-    """What is still to be done of a plan."""
+async def slices_of(metadata: Metadata, number: int, slice_bytes: int) -> list[Slice]:
+    """What is still to be done of a plan, no slice larger than `slice_bytes` plus an extent."""
     plan = await metadata.tables.plan(number)
     if plan is None:
         return []
@@ -55,35 +53,66 @@ async def slices_of(metadata: Metadata, number: int) -> list[Slice]:
     for topic_id, ranges in plan.ranges.items():
         try:
             topic = await metadata.topics.get_by_id(topic_id)
+            ends = await metadata.tables.ends(topic.id)
         except UnknownTopic:
             continue
-        slices += await _slices_of_topic(metadata, topic, number, ranges)
+        for planned in ranges:
+            left = planned._replace(first=max(planned.first, ends[planned.partition].table_end))
+            if left.first < left.next:
+                extents = await _locate(metadata, topic, left)
+                slices += _cut(topic, number, left, extents, slice_bytes)
     return slices
 
 
-async def _slices_of_topic(
-    metadata: Metadata, topic: Topic, plan: int, ranges: Sequence[PlannedRange]
-) -> list[Slice]:
-    ends = await metadata.tables.ends(topic.id)
-    slices = []
-    for planned in ranges:
-        left = planned._replace(first=max(planned.first, ends[planned.partition].table_end))
-        if left.first < left.next:
-            slices.append(
-                Slice(
-                    topic_id=topic.id,
-                    topic_name=topic.name,
-                    plan=plan,
-                    range=left,
-                    extents=await _locate(metadata, topic, left),
-                )
+def tasks_of(slices: Sequence[Slice], task_bytes: int) -> list[list[Slice]]:
+    """Slices together in tasks of about `task_bytes`: small partitions share a task."""
+    tasks: list[list[Slice]] = []
+    room = 0
+    for piece in slices:
+        if not tasks or piece.bytes > room:
+            tasks.append([])
+            room = task_bytes
+        tasks[-1].append(piece)
+        room -= piece.bytes
+    return tasks
+
+
+def _cut(
+    topic: Topic,
+    plan: int,
+    whole: PlannedRange,
+    extents: Sequence[ExtentLocation],
+    slice_bytes: int,
+) -> Iterator[Slice]:
+    """Consecutive slices of a range, cut between extents."""
+    held: list[ExtentLocation] = []
+    size, first = 0, whole.first
+    for extent in extents:
+        if held and size + extent.length > slice_bytes:
+            yield _slice(
+                topic, plan, PlannedRange(whole.partition, first, extent.base_offset), held
             )
-    return slices
+            held, size, first = [], 0, extent.base_offset
+        held.append(extent)
+        size += extent.length
+    if held:
+        end = min(whole.next, held[-1].next_offset)
+        yield _slice(topic, plan, PlannedRange(whole.partition, first, end), held)
 
 
-async def _locate(
-    metadata: Metadata, topic: Topic, planned: PlannedRange
-) -> tuple[ExtentLocation, ...]:
+def _slice(
+    topic: Topic, plan: int, planned: PlannedRange, extents: Sequence[ExtentLocation]
+) -> Slice:
+    return Slice(
+        topic_id=topic.id,
+        topic_name=topic.name,
+        plan=plan,
+        range=planned,
+        extents=tuple(extents),
+    )
+
+
+async def _locate(metadata: Metadata, topic: Topic, planned: PlannedRange) -> list[ExtentLocation]:
     partition = TopicPartition(topic.id, planned.partition)
     extents: list[ExtentLocation] = []
     offset = planned.first
@@ -93,4 +122,4 @@ async def _locate(
             break
         extents += (extent for extent in found if extent.base_offset < planned.next)
         offset = found[-1].next_offset
-    return tuple(extents)
+    return extents

@@ -20,6 +20,11 @@ class Slice:
     range: PlannedRange
     extents: tuple[ExtentLocation, ...]
 
+    @property
+    def bytes(self) -> int:
+        """The WAL bytes of its extents."""
+        return sum(extent.length for extent in self.extents)
+
     def to_json(self) -> str:
         return json.dumps(
             [str(self.topic_id), self.topic_name, self.plan, self.range, self.extents]

@@ -1,7 +1,8 @@
 """The streaming source `lakestream_wal`: its offset is a plan number, its rows are slices.
 
 Spark runs the reader in a process of its own beside the driver, so it opens the metadata store
-itself. A row is a slice's description; the task that gets it reads the WAL.
+itself. The driver makes the plans; a row is a slice's description, and the task that gets it reads
+the WAL.
 """
 
 from collections.abc import Iterator
@@ -13,10 +14,12 @@ from pyspark.sql.types import StructType
 from lakestream_spark.core.clock import SystemClock
 from lakestream_spark.metadata import Metadata, open_metadata
 from lakestream_spark.spark.background import BackgroundLoop
-from lakestream_spark.spark.plan import NO_PLAN, newest_plan, slices_of
+from lakestream_spark.spark.plan import NO_PLAN, slices_of, tasks_of
 
 SOURCE: Final = "lakestream_wal"
 METADATA_OPTION: Final = "metadata"
+JOB_OPTION: Final = "job"
+TASK_BYTES_OPTION: Final = "taskBytes"
 _PLAN: Final = "plan"
 
 
@@ -31,18 +34,24 @@ class WalSource(DataSource):
         return "slice string"
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802
-        return WalStreamReader(self.options[METADATA_OPTION])
+        return WalStreamReader(
+            self.options[METADATA_OPTION],
+            self.options[JOB_OPTION],
+            int(self.options[TASK_BYTES_OPTION]),
+        )
 
 
 class SlicePartition(InputPartition):
-    """One slice, one task."""
+    """The slices of one task."""
 
 
 class WalStreamReader(DataSourceStreamReader):
-    """Plans on the driver's side; `read` runs in the tasks and passes the slice on."""
+    """Cuts plans on the driver's side; `read` runs in the tasks and passes the slices on."""
 
-    def __init__(self, metadata_url: str) -> None:
+    def __init__(self, metadata_url: str, job: str, task_bytes: int) -> None:
         self._metadata_url = metadata_url
+        self._job = job
+        self._task_bytes = task_bytes
         self._opened: tuple[BackgroundLoop, Metadata] | None = None
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
@@ -55,22 +64,27 @@ class WalStreamReader(DataSourceStreamReader):
     ) -> dict[str, int]:
         """PySpark 4.1 passes nothing, 4.2 passes a start and a limit."""
         loop, metadata = self._open()
-        return {_PLAN: loop.run(newest_plan(metadata))}
+        plan = loop.run(metadata.tables.latest_plan(job=self._job))
+        return {_PLAN: NO_PLAN if plan is None else plan.number}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
         # A restart asks for an empty range first.
         if start[_PLAN] == end[_PLAN]:
             return []
         loop, metadata = self._open()
-        slices = loop.run(slices_of(metadata, end[_PLAN]))
-        return [SlicePartition(each.to_json()) for each in slices]
+        slices = loop.run(slices_of(metadata, end[_PLAN], self._task_bytes))
+        return [
+            SlicePartition([piece.to_json() for piece in task])
+            for task in tasks_of(slices, self._task_bytes)
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
-        yield (partition.value,)
+        for text in partition.value:
+            yield (text,)
 
     def commit(self, end: dict[str, int]) -> None:
         loop, metadata = self._open()
-        loop.run(metadata.tables.prune_plans(end[_PLAN]))
+        loop.run(metadata.tables.prune_plans(end[_PLAN], job=self._job))
 
     def stop(self) -> None:
         if self._opened is not None:

@@ -3,15 +3,17 @@
 Pure: the state comes from one metadata file, and the catalog guards that it is still that one.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, NamedTuple, Self
 from uuid import UUID
 
 from pyiceberg.table import Table
+from pyiceberg.table.snapshots import ancestors_of
 
 from lakestream_spark.core.ids import TopicId
+from lakestream_spark.metadata.tables import Quarantined
 from lakestream_spark.table.files import DataFile
 from lakestream_spark.table.layout import (
     COMMIT_ID_PROPERTY,
@@ -29,6 +31,7 @@ class TableAppend:
     starts: Mapping[int, int]
     ends: Mapping[int, int]
     files: Sequence[DataFile]
+    quarantined: Sequence[Quarantined] = ()
 
     def to_body(self) -> dict[str, Any]:
         """As JSON for the stored intent, everything but the commit id."""
@@ -36,6 +39,7 @@ class TableAppend:
             "starts": dict(self.starts),
             "ends": dict(self.ends),
             "files": [file.to_json() for file in self.files],
+            "quarantined": [list(each) for each in self.quarantined],
         }
 
     @classmethod
@@ -45,6 +49,7 @@ class TableAppend:
             starts={int(partition): start for partition, start in body["starts"].items()},
             ends={int(partition): end for partition, end in body["ends"].items()},
             files=tuple(DataFile.from_json(text) for text in body["files"]),
+            quarantined=tuple(Quarantined(*each) for each in body.get("quarantined", ())),
         )
 
 
@@ -62,6 +67,9 @@ class TableState(NamedTuple):
     topic_id: TopicId
     ends: Mapping[int, int]
     commit_ids: frozenset[str]
+    """Of the commits that the current snapshot is made of, as far back as snapshots are kept."""
+    newest: str | None = None
+    """The newest commit, as a property that outlives its snapshot, and a roll-back as well."""
 
     @classmethod
     def of(cls, table: Table) -> Self:
@@ -69,17 +77,29 @@ class TableState(NamedTuple):
         return cls(
             topic_id=TopicId(UUID(properties[TOPIC_ID_PROPERTY])),
             ends=decode_ends(properties.get(ENDS_PROPERTY, "")),
-            commit_ids=frozenset(
-                str(snapshot.summary[COMMIT_ID_PROPERTY])
-                for snapshot in table.snapshots()
-                if snapshot.summary and COMMIT_ID_PROPERTY in snapshot.summary
-            ),
+            commit_ids=frozenset(_commit_ids(table)),
+            newest=properties.get(COMMIT_ID_PROPERTY),
         )
 
 
+def _commit_ids(table: Table) -> Iterator[str]:
+    """Of the commits whose rows are in the table: a snapshot that was rolled back has none."""
+    for snapshot in ancestors_of(table.current_snapshot(), table.metadata):
+        if snapshot.summary and COMMIT_ID_PROPERTY in snapshot.summary:
+            yield str(snapshot.summary[COMMIT_ID_PROPERTY])
+
+
+def is_done(state: TableState, append: TableAppend) -> bool:
+    """Whether the append's own snapshot is one that the table is made of."""
+    return str(append.commit_id) in state.commit_ids
+
+
 def decide(state: TableState, append: TableAppend) -> Verdict:
-    """Look for our own commit first: after it the ends differ from our starts, and rightly so."""
-    if str(append.commit_id) in state.commit_ids:
+    """For a table that was not rolled back.
+
+    Look for our own commit first: after it the ends differ from our starts, and rightly so.
+    """
+    if is_done(state, append) or str(append.commit_id) == state.newest:
         return Verdict.ALREADY_DONE
     if any(state.ends.get(partition, 0) != start for partition, start in append.starts.items()):
         return Verdict.STALE

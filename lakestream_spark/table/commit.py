@@ -15,7 +15,7 @@ from lakestream_spark.core.clock import Clock
 from lakestream_spark.core.ids import TopicId
 from lakestream_spark.core.retry import Backoff, retrying
 from lakestream_spark.metadata.leases import Lease
-from lakestream_spark.metadata.tables import Intent, PlannedRange
+from lakestream_spark.metadata.tables import Intent, PlannedRange, Quarantined
 from lakestream_spark.metadata.topics import Topic
 from lakestream_spark.table.append import TableAppend, Verdict
 from lakestream_spark.table.files import DataFile
@@ -30,7 +30,12 @@ class TableLedger(Protocol):
     async def save_intent(self, lease: Lease, intent: Intent) -> None: ...
 
     async def finish(
-        self, lease: Lease, topic_id: TopicId, commit_id: str, ends: Mapping[int, int]
+        self,
+        lease: Lease,
+        topic_id: TopicId,
+        commit_id: str,
+        ends: Mapping[int, int],
+        quarantined: Sequence[Quarantined] = (),
     ) -> None: ...
 
     async def abandon(self, lease: Lease, topic_id: TopicId, commit_id: str) -> None: ...
@@ -75,6 +80,7 @@ class TableCommitter:
         plan: int,
         ranges: Sequence[PlannedRange],
         files: Sequence[DataFile],
+        quarantined: Sequence[Quarantined] = (),
     ) -> Verdict:
         """Move the ranges into the table as one commit; `STALE` when the table is elsewhere."""
         append = TableAppend(
@@ -82,6 +88,7 @@ class TableCommitter:
             starts={planned.partition: planned.first for planned in ranges},
             ends={planned.partition: planned.next for planned in ranges},
             files=files,
+            quarantined=quarantined,
         )
         intent = Intent(
             topic_id=topic.id, commit_id=str(append.commit_id), plan=plan, body=append.to_body()
@@ -94,7 +101,9 @@ class TableCommitter:
         if verdict is Verdict.STALE:
             await self._ledger.abandon(lease, topic.id, str(append.commit_id))
         else:
-            await self._ledger.finish(lease, topic.id, str(append.commit_id), append.ends)
+            await self._ledger.finish(
+                lease, topic.id, str(append.commit_id), append.ends, append.quarantined
+            )
         return verdict
 
     async def _append_until_known(self, topic: Topic, append: TableAppend) -> Verdict:

@@ -70,6 +70,10 @@ class TableLayout:
             f"{self.topic_id}-{partition}-{first:020d}-{next_offset:020d}-{attempt.hex}.parquet"
         )
 
+    def quarantined_batch(self, partition: int, first: int, attempt: UUID) -> str:
+        """Where the bytes of a batch go whose content contradicts its header."""
+        return f"{self.location}/_quarantine/{partition}/{first:020d}-{attempt.hex}.batch"
+
 
 def table_name(topic_name: str) -> str:
     """The table's name for a topic, by the rule at the head of this module."""

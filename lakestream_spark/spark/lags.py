@@ -1,0 +1,31 @@
+"""How far the tables are behind, as metrics: by topic, refreshed at every look at the backlog."""
+
+from collections.abc import Mapping
+
+from lakestream_spark.core import metrics
+from lakestream_spark.metadata.backlog import TopicBacklog
+
+
+class Lags:
+    """Remembers which topics were shown, so that one that caught up shows zero."""
+
+    def __init__(self) -> None:
+        self._shown: set[str] = set()
+        self._oldest_ms: dict[str, int] = {}
+
+    def show(self, backlogs: Mapping[str, TopicBacklog], now_ms: int) -> None:
+        for topic in self._shown - set(backlogs):
+            metrics.TABLE_LAG_SECONDS.of(topic).value = 0.0
+            metrics.TABLE_LAG_RECORDS.of(topic).value = 0.0
+        for topic, backlog in backlogs.items():
+            behind = sum(planned.next - planned.first for planned in backlog.ranges)
+            metrics.TABLE_LAG_SECONDS.of(topic).value = max(0, now_ms - backlog.oldest_ms) / 1000
+            metrics.TABLE_LAG_RECORDS.of(topic).value = float(behind)
+        self._shown |= set(backlogs)
+        self._oldest_ms = {topic: backlog.oldest_ms for topic, backlog in backlogs.items()}
+
+    def committed(self, topic: str, now_ms: int) -> None:
+        """What the last look saw of the topic has become visible."""
+        age_ms = now_ms - self._oldest_ms.get(topic, now_ms)
+        metrics.TABLE_COMMIT_LAG.of(topic).value = max(0, age_ms) / 1000
+        metrics.TABLE_LAST_COMMIT.of(topic).value = now_ms / 1000

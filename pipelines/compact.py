@@ -1,28 +1,33 @@
-"""spark-submit entry: move what is acknowledged from the WAL into the tables.
+"""spark-submit entry: move records from the WAL into the tables.
 
-spark-submit [SPARK OPTIONS] pipelines/compact.py --data DIR_OR_URL [--conf FILE]
+spark-submit [SPARK OPTIONS] pipelines/compact.py --data DIR_OR_URL [--conf FILE] [--topics PATTERN]
 """
 
 import argparse
 import os
 from pathlib import Path
+from threading import Event
 
 from pyspark.sql import SparkSession
 
-from lakestream_spark.cli.compact import compact_job
+from lakestream_spark.cli.compaction import checkpoint_folder, compact_job, stopped_by_signals
+from lakestream_spark.core.logs import configure
 from lakestream_spark.settings import Entry, Settings, load
-from lakestream_spark.spark.compact import drain
-from lakestream_spark.spark.source import WalSource
+from lakestream_spark.spark.compact import drain, run
 
 
 def main() -> None:
-    """Drain the WAL with the session that spark-submit set up."""
+    """Compact with the session that spark-submit set up."""
     arguments = parse_arguments()
+    settings = settings_of(arguments)
+    configure(level=settings.log.level, form=settings.log.format, context={"job": "compact"})
     spark = SparkSession.builder.appName("lakestream-compact").getOrCreate()
-    spark.dataSource.register(WalSource)
+    stop = Event()
     try:
-        batches = drain(spark, compact_job(settings_of(arguments), checkpoint=arguments.checkpoint))
-        print(f"nothing left to compact after {batches} micro-batches")
+        with stopped_by_signals(stop), checkpoint_folder(settings) as folder:
+            job = compact_job(settings, checkpoint=folder, topics=arguments.topics)
+            done = (drain if arguments.trigger == "available-now" else run)(spark, job, stop)
+        print(f"{done.rows} rows in {done.files} files, {done.commits} commits")
     finally:
         spark.stop()
 
@@ -31,9 +36,8 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--data", metavar="DIR_OR_URL", help="where everything lies")
     parser.add_argument("--conf", type=Path, metavar="FILE", help="TOML file of settings")
-    parser.add_argument(
-        "--checkpoint", type=Path, metavar="DIR", help="folder on the driver's disk"
-    )
+    parser.add_argument("--topics", default="*", metavar="PATTERN", help="topics to compact")
+    parser.add_argument("--trigger", choices=("continuous", "available-now"), default="continuous")
     return parser.parse_args()
 
 

@@ -1,35 +1,28 @@
 """`lakestream compact`: move what is acknowledged from the WAL into the tables."""
 
-from pathlib import Path
-from tempfile import mkdtemp
+from typing import Literal
 
 import click
 
-from lakestream_spark.app import catalog_spec, wal_stores
+from lakestream_spark.cli.compaction import run_compaction
 from lakestream_spark.cli.options import Loaded, settings_options
-from lakestream_spark.settings import Settings
-from lakestream_spark.spark.compact import CompactJob, drain
-from lakestream_spark.spark.session import local_session
 
-
-def compact_job(settings: Settings, *, checkpoint: Path | None = None) -> CompactJob:
-    """The compaction of an installation; a lost checkpoint costs a re-read and nothing else."""
-    return CompactJob(
-        metadata_url=settings.metadata.url,
-        stores=wal_stores(settings),
-        catalog=catalog_spec(settings),
-        checkpoint=checkpoint or Path(mkdtemp(prefix="lakestream-checkpoint-")),
-    )
+CONTINUOUS = "continuous"
+AVAILABLE_NOW = "available-now"
 
 
 @click.command()
 @settings_options
-def compact(loaded: Loaded) -> None:
-    """Move everything acknowledged so far into the tables, then end."""
-    job = compact_job(loaded.settings)
-    spark = local_session(job.catalog)
-    try:
-        done = drain(spark, job)
-    finally:
-        spark.stop()
-    click.echo(f"nothing left to compact: {done.rows} rows in {done.files} files")
+@click.option(
+    "--topics", default="*", metavar="PATTERN", help="Topics to compact, such as 'orders-*'."
+)
+@click.option(
+    "--trigger",
+    type=click.Choice([CONTINUOUS, AVAILABLE_NOW]),
+    default=CONTINUOUS,
+    help="Run until told to stop, or until everything acknowledged so far is in its table.",
+)
+def compact(loaded: Loaded, topics: str, trigger: Literal["continuous", "available-now"]) -> None:
+    """Move records from the WAL into the tables, in a local Spark."""
+    done = run_compaction(loaded.settings, topics=topics, until_drained=trigger == AVAILABLE_NOW)
+    click.echo(f"{done.rows} rows in {done.files} files, {done.commits} commits")

@@ -21,10 +21,14 @@ class CommandEntry(NamedTuple):
 COMMANDS: Mapping[str, CommandEntry] = {
     "compact": CommandEntry(
         "lakestream_spark.cli.compact:compact",
-        "Move everything acknowledged so far into the tables, then end.",
+        "Move records from the WAL into the tables, in a local Spark.",
     ),
     "config": CommandEntry(
         "lakestream_spark.cli.config:config", "Show the settings, where each came from, their docs."
+    ),
+    "flush": CommandEntry(
+        "lakestream_spark.cli.flush:flush",
+        "Have the running compaction commit everything acknowledged so far, and wait.",
     ),
     "ingress": CommandEntry(
         "lakestream_spark.cli.ingress:ingress",
@@ -33,6 +37,10 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "skeleton": CommandEntry(
         "lakestream_spark.cli.skeleton:skeleton",
         "Show one record going from a Kafka client through Spark into a table and back.",
+    ),
+    "up": CommandEntry(
+        "lakestream_spark.cli.up:up",
+        "Run a broker and the compaction of its topics together.",
     ),
 }
 

@@ -1,4 +1,4 @@
-"""Several brokers as processes that a parent starts and watches.
+"""Brokers, and the compaction beside them, as processes that a parent starts and watches.
 
 What always holds: a worker is a broker with its own port and node id and shares nothing but the
 stores; a signal to stop reaches every worker, and one whose parent dies stops by itself; a worker
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
-from typing import Final
+from typing import Final, TypeAlias
 
 import click
 
@@ -32,13 +32,19 @@ _FINAL_CODES: Final = (0, 2, 4)
 
 _log: Final = logging.getLogger(__name__)
 
+Main: TypeAlias = Callable[[Settings, Announce, Connection], None]
 
-def supervise(settings: Settings, count: int, announce: Announce) -> int:
-    """Run `count` workers until all have ended; the exit code of the first that failed, or 0."""
+
+def supervise(
+    settings: Settings, count: int, announce: Announce, *, with_compaction: bool = False
+) -> int:
+    """Run `count` brokers until all have ended; the exit code of the first that failed, or 0."""
     _check_shared(settings)
     log = settings.log
     configure(level=log.level, form=log.format, context={"broker": "supervisor"})
     workers = [_Worker(_nth(settings, index), announce) for index in range(count)]
+    if with_compaction:
+        workers.append(_Worker(settings, announce, name="compaction", main=_compact))
 
     def stop(*_: object) -> None:
         for worker in workers:
@@ -69,11 +75,20 @@ def _watch(workers: list["_Worker"], stop: Callable[[], None]) -> int:
 
 
 class _Worker:
-    """One broker process and what the parent knows of it."""
+    """One process and what the parent knows of it."""
 
-    def __init__(self, settings: Settings, announce: Announce) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        announce: Announce,
+        *,
+        name: str | None = None,
+        main: "Main | None" = None,
+    ) -> None:
         self._settings = settings
         self._announce = announce
+        self._name = name or f"broker-{settings.broker.id}"
+        self._main = main or _main
         self._process: SpawnProcess | None = None
         self._ready: Connection | None = None
         self._started_at = 0.0
@@ -104,9 +119,9 @@ class _Worker:
         self._restart_at = None
         self._started_at = time.monotonic()
         self._process = context.Process(
-            target=_main,
+            target=self._main,
             args=(self._settings, self._announce, told),
-            name=f"broker-{self._settings.broker.id}",
+            name=self._name,
         )
         self._process.start()
         told.close()
@@ -138,8 +153,8 @@ class _Worker:
         event(
             _log,
             logging.ERROR,
-            "a broker process ended by itself and is started again",
-            node=self._settings.broker.id,
+            "a process ended by itself and is started again",
+            process=self._name,
             code=code,
             pause_s=self._pause_s,
         )
@@ -168,6 +183,18 @@ def _main(settings: Settings, announce: Announce, told: Connection) -> None:
 
     command = click.Command("ingress", callback=lambda: run_worker(settings, announce, told.send))
     raise SystemExit(run(command, []))
+
+
+def _compact(settings: Settings, announce: Announce, told: Connection) -> None:  # noqa: ARG001
+    """The compaction's process; nobody waits for its ports."""
+    told.close()
+    # Here and not above: the parent and the brokers need no Spark.
+    from lakestream_spark.cli.compaction import run_compaction
+
+    def compact() -> None:
+        run_compaction(settings)
+
+    raise SystemExit(run(click.Command("compact", callback=compact), []))
 
 
 def _nth(settings: Settings, index: int) -> Settings:

@@ -188,6 +188,28 @@ class CatalogSettings(Section):
         return loads(value) if isinstance(value, str) else value
 
 
+class CompactSettings(Section):
+    """The Spark job that moves records from the WAL into the tables."""
+
+    master: str = "local[2]"
+    """Spark master of `lakestream compact` and `lakestream up`; spark-submit has its own."""
+    batch_bytes: int = Field(default=512 * MIB, ge=1 * MIB)
+    """WAL bytes that one micro-batch moves at most, so that a long backlog drains steadily."""
+    task_bytes: int = Field(default=64 * MIB, ge=1 * MIB)
+    """WAL bytes of one task and of one file; a task needs a few times as much memory."""
+    file_bytes: int = Field(default=128 * MIB, ge=1 * MIB)
+    """A topic with so many WAL bytes does not wait for its `lakestream.table.lag.ms`."""
+    poll_interval_ms: int = Field(default=250, ge=10)
+    """How often the job looks for records that are due."""
+    session_timeout_ms: int = Field(default=10 * SECOND_MS, ge=100)
+    """A job that is silent for this long loses its tables to another."""
+    checkpoint: str | None = None
+    """Folder of Spark's checkpoint on the driver's disk; a temporary one unless named. Losing it
+    loses nothing: the tables' own offsets count."""
+    admin_port: int = Field(default=0, ge=0, le=65535)
+    """Port for metrics and health of the job, on `broker.admin_host`; 0 picks a free one."""
+
+
 class LogSettings(Section):
     """The log of the process, on its standard error: one line per event."""
 
@@ -210,6 +232,7 @@ class Settings(BaseSettings):
     broker: BrokerSettings
     groups: GroupSettings = GroupSettings()
     catalog: CatalogSettings
+    compact: CompactSettings = CompactSettings()
     log: LogSettings = LogSettings()
 
     @classmethod

@@ -17,11 +17,13 @@ _LOOPBACK: Final = "127.0.0.1"
 _LOG_SETTINGS: Final = Path(__file__).with_name("log4j2.properties")
 
 
-def local_session(catalog: CatalogSpec, *, cores: int = 2, show_ui: bool = False) -> SparkSession:
+def local_session(
+    catalog: CatalogSpec, *, master: str = "local[2]", show_ui: bool = False
+) -> SparkSession:
     """A session in this process, with the jars of the cache and our data source."""
     # Workers run what the driver runs: the `python3` of the PATH may know none of our packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.master(f"local[{cores}]").appName("lakestream")
+    builder = SparkSession.builder.master(master).appName("lakestream")
     conf = {
         "spark.driver.host": _LOOPBACK,
         "spark.driver.bindAddress": _LOOPBACK,

@@ -1,0 +1,99 @@
+"""One compaction in this process, from its settings to its end."""
+
+import logging
+import shutil
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from multiprocessing import parent_process
+from pathlib import Path
+from tempfile import mkdtemp
+from threading import Event, Thread
+from typing import Final
+
+from lakestream_spark.cli.job_site import job_site
+from lakestream_spark.core.logs import configure, event
+from lakestream_spark.settings import Settings
+from lakestream_spark.settings.specs import catalog_spec, wal_stores
+from lakestream_spark.spark.compact import CompactJob, drain, run
+from lakestream_spark.spark.due import CompactPolicy
+from lakestream_spark.spark.session import local_session
+from lakestream_spark.spark.tally import Tally
+
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_log: Final = logging.getLogger(__name__)
+
+
+def compact_job(settings: Settings, *, checkpoint: Path, topics: str = "*") -> CompactJob:
+    """The compaction of an installation."""
+    own = settings.compact
+    return CompactJob(
+        metadata_url=settings.metadata.url,
+        stores=wal_stores(settings),
+        catalog=catalog_spec(settings),
+        checkpoint=checkpoint,
+        topics=topics,
+        policy=CompactPolicy(
+            batch_bytes=own.batch_bytes,
+            task_bytes=own.task_bytes,
+            file_bytes=own.file_bytes,
+            poll_s=own.poll_interval_ms / 1000,
+            session_s=own.session_timeout_ms / 1000,
+        ),
+    )
+
+
+@contextmanager
+def checkpoint_folder(settings: Settings) -> Iterator[Path]:
+    """The folder that is named, or one that goes with the process: losing it loses nothing."""
+    if settings.compact.checkpoint is not None:
+        yield Path(settings.compact.checkpoint).expanduser()
+        return
+    folder = Path(mkdtemp(prefix="lakestream-checkpoint-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def run_compaction(settings: Settings, *, topics: str = "*", until_drained: bool = False) -> Tally:
+    """Compact in a local Spark until a signal says stop, or until nothing is left."""
+    log = settings.log
+    configure(level=log.level, form=log.format, context={"job": "compact"})
+    stop = Event()
+    with ExitStack() as stack:
+        stack.enter_context(stopped_by_signals(stop))
+        _stop_with_parent(stop)
+        site = stack.enter_context(
+            job_site(settings.broker.admin_host, settings.compact.admin_port)
+        )
+        checkpoint = stack.enter_context(checkpoint_folder(settings))
+        job = compact_job(settings, checkpoint=checkpoint, topics=topics)
+        event(_log, logging.INFO, "Spark starts", master=settings.compact.master)
+        spark = local_session(job.catalog, master=settings.compact.master)
+        stack.callback(spark.stop)
+        event(_log, logging.INFO, "compaction runs", topics=topics, admin=f"http://{site}")
+        return (drain if until_drained else run)(spark, job, stop)
+
+
+@contextmanager
+def stopped_by_signals(stop: Event) -> Iterator[None]:
+    """SIGTERM and SIGINT set the event instead of ending the process."""
+    previous = [signal.signal(number, lambda *_: stop.set()) for number in _SIGNALS]
+    try:
+        yield
+    finally:
+        for number, handler in zip(_SIGNALS, previous, strict=True):
+            signal.signal(number, handler)
+
+
+def _stop_with_parent(stop: Event) -> None:
+    """A process that was started by another ends with it."""
+    parent = parent_process()
+    if parent is not None:
+
+        def watch() -> None:
+            parent.join()
+            stop.set()
+
+        Thread(target=watch, name="parent-watch", daemon=True).start()

@@ -1,0 +1,69 @@
+"""`lakestream flush TOPIC`: have the running job commit everything acknowledged so far."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Final
+
+import click
+
+from lakestream_spark.cli.options import Loaded, settings_options
+from lakestream_spark.core.clock import Clock, SystemClock
+from lakestream_spark.core.errors import RedTable, Unavailable
+from lakestream_spark.core.ids import TopicId
+from lakestream_spark.metadata import Metadata, open_metadata
+from lakestream_spark.metadata.backlog import reached
+
+_POLL_S: Final = 0.1
+_KIND: Final = "compact"
+
+
+@click.command()
+@click.argument("topic")
+@settings_options
+@click.option("--timeout", type=float, default=120.0, metavar="S", help="Give up after S seconds.")
+@click.option("--json", "as_json", is_flag=True, help="Print the table ends as JSON.")
+def flush(loaded: Loaded, topic: str, timeout: float, as_json: bool) -> None:
+    """Ask the running compaction to commit everything acknowledged so far, and wait."""
+    settings = loaded.settings
+    session_s = settings.compact.session_timeout_ms / 1000
+    ends = asyncio.run(_flush(settings.metadata.url, topic, timeout, session_s))
+    if as_json:
+        click.echo(json.dumps({"topic": topic, "ends": ends}))
+    else:
+        shown = ", ".join(f"{partition}: {end}" for partition, end in sorted(ends.items()))
+        click.echo(f"everything acknowledged of {topic} is in its table (ends {shown or 'none'})")
+
+
+async def _flush(url: str, name: str, timeout_s: float, session_s: float) -> Mapping[int, int]:
+    clock = SystemClock()
+    metadata = await open_metadata(url, clock=clock)
+    try:
+        topic = await metadata.topics.get(name)
+        wanted = await metadata.backlog.ask_flush(topic.id)
+        await _wait(metadata, clock, topic.id, wanted, timeout_s, session_s)
+        return wanted
+    finally:
+        await metadata.close()
+
+
+async def _wait(
+    metadata: Metadata,
+    clock: Clock,
+    topic_id: TopicId,
+    wanted: Mapping[int, int],
+    timeout_s: float,
+    session_s: float,
+) -> None:
+    """Until the table has it; says why it will not happen as soon as that is known."""
+    deadline = clock.monotonic() + timeout_s
+    while not reached(await metadata.backlog.table_ends(topic_id), wanted):
+        for problem in await metadata.problems.list(topic_id):
+            raise RedTable(problem.sentence, snapshot_id=problem.snapshot_id, remedy=problem.remedy)
+        if not await metadata.jobs.live(_KIND, session_s):
+            raise Unavailable(
+                "no compaction is running: start `lakestream up`, or `lakestream compact`"
+            )
+        if clock.monotonic() > deadline:
+            raise Unavailable("the compaction did not get there in time", seconds=timeout_s)
+        await clock.sleep(_POLL_S)

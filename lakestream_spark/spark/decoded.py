@@ -12,7 +12,7 @@ from lakestream_spark.table.rows import Row, to_arrow
 
 
 class Refused(NamedTuple):
-    index: int
+    position: int
     reason: str
 
 

@@ -80,7 +80,7 @@ class CompactTask:
                 decoded = rows_of(piece.range.partition, batches)
                 file.write(_within(decoded.rows, piece))
                 for refused in decoded.refused:
-                    batch = batches[refused.index]
+                    batch = batches[refused.position]
                     aside.append(_set_aside(io, layout, piece, batch, refused.reason, attempt))
             written = file.finish()
         return Outcome(

@@ -1,3 +1,5 @@
+"""Plans, their bounds, and the slices and tasks they are cut into."""
+
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -6,11 +8,14 @@ import pytest
 from lakestream_spark.core.clock import SystemClock
 from lakestream_spark.metadata import Metadata, open_metadata
 from lakestream_spark.metadata.tables import PlannedRange
-from lakestream_spark.spark.plan import NO_PLAN, newest_plan, pending, slices_of
+from lakestream_spark.metadata.topics import Topic
+from lakestream_spark.spark.plan import NO_PLAN, bounded, slices_of, tasks_of
 from lakestream_spark.spark.slices import Slice
 from lakestream_spark.table.commit import lease_name
 from tests.support.embedded import metadata_url
 from tests.support.tables import acknowledge
+
+MANY = 2**30
 
 
 @pytest.fixture
@@ -20,43 +25,84 @@ async def metadata(tmp_path: Path) -> AsyncIterator[Metadata]:
     await opened.close()
 
 
-async def test_nothing_pending_makes_no_plan(metadata: Metadata) -> None:
-    await metadata.topics.create("orders")
-    assert await pending(metadata) == {}
-    assert await newest_plan(metadata) == NO_PLAN
-    assert await slices_of(metadata, NO_PLAN) == []
+@pytest.fixture
+async def topic(metadata: Metadata) -> Topic:
+    return await metadata.topics.create("orders", partitions=2)
 
 
-async def test_plan_covers_what_is_acknowledged_and_not_in_the_table(metadata: Metadata) -> None:
-    topic = await metadata.topics.create("orders", partitions=2)
+async def plan_everything(metadata: Metadata, topic: Topic, max_bytes: int = MANY) -> int:
+    ranges = (await metadata.backlog.pending())[topic.id].ranges
+    return await metadata.tables.create_plan(
+        await bounded(metadata, {topic.id: ranges}, max_bytes), job="me"
+    )
+
+
+async def test_no_plan_has_no_slices(metadata: Metadata) -> None:
+    assert await slices_of(metadata, NO_PLAN, MANY) == []
+
+
+async def test_plan_covers_what_was_acknowledged_when_it_was_made(
+    metadata: Metadata, topic: Topic
+) -> None:
     await acknowledge(metadata, topic, [b"a", b"b"])
-    plan = await newest_plan(metadata)
+    plan = await plan_everything(metadata, topic)
     await acknowledge(metadata, topic, [b"after the plan"])
-    (piece,) = await slices_of(metadata, plan)
+    (piece,) = await slices_of(metadata, plan, MANY)
     assert (piece.topic_name, piece.plan, piece.range) == ("orders", plan, PlannedRange(0, 0, 2))
     assert [(extent.base_offset, extent.next_offset) for extent in piece.extents] == [(0, 2)]
     assert Slice.from_json(piece.to_json()) == piece
 
 
-async def test_what_the_table_has_by_now_is_left_out_of_an_old_plan(metadata: Metadata) -> None:
-    topic = await metadata.topics.create("orders")
+async def test_what_the_table_has_by_now_is_left_out_of_an_old_plan(
+    metadata: Metadata, topic: Topic
+) -> None:
     await acknowledge(metadata, topic, [b"a", b"b"])
-    first = await newest_plan(metadata)
+    first = await plan_everything(metadata, topic)
     await acknowledge(metadata, topic, [b"c"])
-    second = await newest_plan(metadata)
+    second = await plan_everything(metadata, topic)
     lease = await metadata.leases.try_acquire(lease_name(topic.id), "test", 1.0)
     assert lease is not None
     await metadata.tables.finish(lease, topic.id, "commit", {0: 2})
-    assert await slices_of(metadata, first) == []
-    assert [piece.range for piece in await slices_of(metadata, second)] == [PlannedRange(0, 2, 3)]
-    assert await newest_plan(metadata) == second + 1
+    assert await slices_of(metadata, first, MANY) == []
+    (left,) = await slices_of(metadata, second, MANY)
+    assert left.range == PlannedRange(0, 2, 3)
 
 
-async def test_deleted_topic_and_pruned_plan_leave_nothing_to_do(metadata: Metadata) -> None:
-    topic = await metadata.topics.create("orders")
+async def test_deleted_topic_and_pruned_plan_leave_nothing_to_do(
+    metadata: Metadata, topic: Topic
+) -> None:
     await acknowledge(metadata, topic, [b"a"])
-    plan = await newest_plan(metadata)
+    plan = await plan_everything(metadata, topic)
     await metadata.topics.delete(topic.id)
-    assert await slices_of(metadata, plan) == []
-    await metadata.tables.prune_plans(plan + 1)
-    assert await slices_of(metadata, plan) == []
+    assert await slices_of(metadata, plan, MANY) == []
+    await metadata.tables.prune_plans(plan + 1, job="me")
+    assert await slices_of(metadata, plan, MANY) == []
+
+
+async def test_a_long_backlog_is_planned_in_portions_and_cut_between_extents(
+    metadata: Metadata, topic: Topic
+) -> None:
+    for _ in range(6):
+        await acknowledge(metadata, topic, [bytes(1000)])
+    (whole,) = await slices_of(metadata, await plan_everything(metadata, topic), MANY)
+    size = whole.extents[0].length
+    half = await slices_of(metadata, await plan_everything(metadata, topic, 3 * size), MANY)
+    assert [piece.range for piece in half] == [PlannedRange(0, 0, 3)]
+    pairs = await slices_of(metadata, await plan_everything(metadata, topic), 2 * size)
+    assert [piece.range[1:] for piece in pairs] == [(0, 2), (2, 4), (4, 6)]
+    assert all(piece.bytes == 2 * size for piece in pairs)
+    tiny = await slices_of(metadata, await plan_everything(metadata, topic), 1)
+    assert [piece.range[1:] for piece in tiny] == [(n, n + 1) for n in range(6)]
+
+
+async def test_small_slices_share_a_task_and_large_ones_have_their_own(
+    metadata: Metadata, topic: Topic
+) -> None:
+    for _ in range(5):
+        await acknowledge(metadata, topic, [bytes(100)])
+    slices = await slices_of(metadata, await plan_everything(metadata, topic), 1)
+    size = slices[0].bytes
+    assert [len(task) for task in tasks_of(slices, 2 * size)] == [2, 2, 1]
+    assert [len(task) for task in tasks_of(slices, 1)] == [1] * 5
+    assert [piece for task in tasks_of(slices, 3 * size) for piece in task] == slices
+    assert tasks_of([], 1) == []

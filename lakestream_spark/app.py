@@ -76,11 +76,13 @@ _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningBroker:
-    """A broker that serves, and the stores it serves from."""
+    """A broker that serves, and the parts and stores it serves from."""
 
     address: Address
     metadata: Metadata
     cluster: ClusterView
+    tail: TailWatch
+    groups: GroupService
     upkeep: asyncio.Task[None]
     """Ends only when the broker has lost its place, with `Fenced`."""
 
@@ -181,6 +183,8 @@ async def running_broker(
             address=broker.address,
             metadata=parts.metadata,
             cluster=parts.cluster,
+            tail=parts.tail,
+            groups=parts.groups,
             upkeep=running,
         )
 

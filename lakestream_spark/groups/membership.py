@@ -7,7 +7,15 @@ from kio.schema.errors import ErrorCode
 
 from lakestream_spark.groups.group import Group, State
 from lakestream_spark.groups.limits import GroupLimits
-from lakestream_spark.groups.messages import NO_MEMBER, Caller, Joined, Left, Reply, Synced
+from lakestream_spark.groups.messages import (
+    NO_MEMBER,
+    Caller,
+    Joined,
+    Left,
+    Reply,
+    Synced,
+    Ticket,
+)
 from lakestream_spark.groups.rebalance import (
     answer_join,
     answer_sync,
@@ -57,6 +65,20 @@ def _leave(group: Group, caller: Caller) -> tuple[ErrorCode, list[Reply]]:
             return refused, []
         member = group.members[caller.member_id]
     return ErrorCode.none, drop(group, member)
+
+
+def hung_up(group: Group, limits: GroupLimits, ticket: Ticket, now: float) -> list[Reply]:
+    """Whoever waited under the ticket did not stay for the answer. A member that is in no
+    generation yet is out; another has its session time to come back."""
+    waited = (m for m in group.members.values() if ticket in (m.joining, m.syncing))
+    member = next(waited, None)
+    if member is None:
+        return []
+    member.joining = member.syncing = None
+    if member.is_new:
+        return drop(group, member) + _membership_changed(group, limits, now)
+    member.alive(now)
+    return []
 
 
 def _membership_changed(group: Group, limits: GroupLimits, now: float) -> list[Reply]:

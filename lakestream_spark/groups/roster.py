@@ -111,6 +111,10 @@ class Roster:
         entry = slot.groups[group_id] = Entry(group=Group(id=group_id), slot=slot)
         return entry
 
+    def knows(self, entry: Entry) -> bool:
+        """Whether this is still the group of that id."""
+        return self.holds(entry.slot) and entry.slot.groups.get(entry.group.id) is entry
+
     def decided(self, entry: Entry, replies: list[Reply]) -> None:
         """After every decision on a group: answer, remember what is to be stored, set the alarm."""
         group = entry.group

@@ -32,6 +32,7 @@ from lakestream_spark.groups.messages import (
     Left,
     Sync,
     Synced,
+    Ticket,
 )
 from lakestream_spark.groups.offset_service import GroupOffsetService
 from lakestream_spark.groups.offset_writer import OffsetWriter
@@ -45,6 +46,7 @@ from lakestream_spark.metadata.group_offsets import GroupOffsets
 from lakestream_spark.metadata.leases import Lease, Leases
 
 T = TypeVar("T")
+A = TypeVar("A", Joined, Synced)
 
 _LOOK_EVERY_S: Final = 0.1
 _log: Final = logging.getLogger(__name__)
@@ -97,8 +99,14 @@ class GroupService:
             return None
         return None if holder is None else self._directory.address_of(holder)
 
+    @property
+    def waiting(self) -> int:
+        """How many joins and syncs are not answered yet."""
+        return len(self._roster.parked)
+
     async def join(self, group_id: str, asked: Join) -> Joined:
-        """The answer to a JoinGroup, when the group has gathered."""
+        """The answer to a JoinGroup, when the group has gathered. Who does not wait for it, by
+        cancelling, is out of the rebalance."""
         refused = self._check_join(group_id, asked)
         entry = refused or self._roster.find(group_id, create=asked.member_id == NO_MEMBER)
         if isinstance(entry, ErrorCode):
@@ -108,7 +116,7 @@ class GroupService:
         ticket = self._roster.parked.ticket()
         now = self._clock.monotonic()
         self._roster.decided(entry, join(entry.group, self._limits, asked, ticket, now))
-        return await self._roster.parked.wait(ticket, Joined)
+        return await self._answer(entry, ticket, Joined)
 
     async def sync(self, group_id: str, asked: Sync) -> Synced:
         """The member's assignment, when the leader has made it."""
@@ -118,7 +126,17 @@ class GroupService:
         ticket = self._roster.parked.ticket()
         now = self._clock.monotonic()
         self._roster.decided(entry, sync(entry.group, asked, ticket, now))
-        return await self._roster.parked.wait(ticket, Synced)
+        return await self._answer(entry, ticket, Synced)
+
+    async def _answer(self, entry: Entry, ticket: Ticket, kind: type[A]) -> A:
+        try:
+            return await self._roster.parked.wait(ticket, kind)
+        except asyncio.CancelledError:
+            if self._roster.knows(entry):
+                now = self._clock.monotonic()
+                replies = membership.hung_up(entry.group, self._limits, ticket, now)
+                self._roster.decided(entry, replies)
+            raise
 
     def heartbeat(self, group_id: str, caller: Caller) -> ErrorCode:
         """A sign of life, answered with what the member has to do."""

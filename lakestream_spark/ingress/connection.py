@@ -16,6 +16,7 @@ from typing import Final, cast
 
 from lakestream_spark.core.errors import LakestreamError
 from lakestream_spark.ingress.broker import Broker
+from lakestream_spark.ingress.client import Client
 from lakestream_spark.ingress.dispatch import begin
 from lakestream_spark.ingress.frames import FrameBuffer
 from lakestream_spark.ingress.messages import read_envelope
@@ -43,14 +44,14 @@ class Connection(asyncio.BufferedProtocol):
         self._charged = 0
         self._paused = False
         self._ended = False
-        self.peer = "?"
+        self._client = Client()
         self.last_active = 0.0
 
     # asyncio's side
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self.peer = _peer_name(transport.get_extra_info("peername"))
+        self._client = Client(_peer_name(transport.get_extra_info("peername")))
         loop = asyncio.get_running_loop()
         self.last_active = loop.time()
         self._serving = loop.create_task(self._serve(), name=f"connection-{self.peer}")
@@ -70,7 +71,8 @@ class Connection(asyncio.BufferedProtocol):
     def eof_received(self) -> bool:
         self._ended = True
         self._arrived.set()
-        return True  # Half-closed: answers on their way are still written.
+        self._client.depart()
+        return True  # Half-closed: answers are still written, but none waits for more to come.
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - its peer is gone
         self._ended = True
@@ -91,6 +93,10 @@ class Connection(asyncio.BufferedProtocol):
     def closed(self) -> asyncio.Task[None] | None:
         """Done when everything of this connection has ended."""
         return self._serving
+
+    @property
+    def peer(self) -> str:
+        return self._client.name
 
     @property
     def requests_in_flight(self) -> int:
@@ -135,7 +141,7 @@ class Connection(asyncio.BufferedProtocol):
             size = len(frame)
             await self._charge(size - self._charged)
             try:
-                answer = await begin(self._broker, read_envelope(frame), frame, self.peer)
+                answer = await begin(self._broker, read_envelope(frame), frame, self._client)
             finally:
                 self._frames.taken(size)
                 self._resume()

@@ -13,6 +13,7 @@ from lakestream_spark.core import metrics
 from lakestream_spark.core.clock import Clock
 from lakestream_spark.core.errors import Rejected
 from lakestream_spark.ingress.broker import Broker
+from lakestream_spark.ingress.client import Client
 from lakestream_spark.ingress.handlers import (
     alter_configs,
     api_versions,
@@ -124,7 +125,7 @@ _SERIES: Final = {key: metrics.api(api_name(key, api.versions[0])) for key, api 
 
 
 async def begin(
-    broker: Broker, envelope: Envelope, frame: Frame, peer: str
+    broker: Broker, envelope: Envelope, frame: Frame, client: Client
 ) -> Coroutine[Any, Any, memoryview | None]:
     """Start a request; the result becomes its encoded answer (None: no answer is sent)."""
     api = APIS.get(envelope.api_key)
@@ -138,7 +139,7 @@ async def begin(
         )
     check_size(envelope, frame, broker.limits.max_control_bytes)
     began = broker.clock.monotonic()
-    answer = await api.begin(broker, read_request(envelope, frame, peer))
+    answer = await api.begin(broker, read_request(envelope, frame, client))
     return _counted(_encoded(envelope, answer), envelope, broker.clock, began, len(frame))
 
 

@@ -19,6 +19,7 @@ from kio.static.primitive import i32
 from kio.static.protocol import ResponsePayload
 
 from lakestream_spark.core.errors import Rejected
+from lakestream_spark.ingress.client import Client
 
 _PREFIX: Final = struct.Struct(">hhi")
 _SIZE: Final = struct.Struct(">i")
@@ -41,8 +42,8 @@ class Request(NamedTuple):
 
     envelope: Envelope
     message: Any
-    client_id: str | None = None
-    peer: str = ""
+    client_id: str | None
+    client: Client
 
     def respond(self, kind: str, /, **values: object) -> Any:
         """The response class `kind` (top or nested) of this request's version."""
@@ -55,7 +56,7 @@ def read_envelope(frame: Frame) -> Envelope:
     return Envelope(*_PREFIX.unpack_from(frame))
 
 
-def read_request(envelope: Envelope, frame: Frame, peer: str = "") -> Request:
+def read_request(envelope: Envelope, frame: Frame, client: Client) -> Request:
     """The request in `frame`; the caller has checked that the API and version are offered."""
     schema = load_request_schema(envelope.api_key, envelope.version)
     try:
@@ -65,7 +66,7 @@ def read_request(envelope: Envelope, frame: Frame, peer: str = "") -> Request:
         raise Rejected(
             f"a request cannot be read: {error!r}", api=envelope.api_key, version=envelope.version
         ) from error
-    return Request(envelope, message, header.client_id, peer)
+    return Request(envelope, message, header.client_id, client)
 
 
 def encode_response(envelope: Envelope, response: ResponsePayload) -> memoryview:

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import socket
 import struct
 from typing import Any, Self
 
@@ -56,6 +57,18 @@ class Wire:
     async def closed_by_peer(self) -> bool:
         """True once the other side closes without another answer."""
         return await self._reader.read(1) == b""
+
+    def end(self) -> None:
+        """Send nothing more; answers can still be read."""
+        self._writer.write_eof()
+
+    async def reset(self) -> None:
+        """Close at once, in a way that the other side sees as an error."""
+        linger = struct.pack("ii", 1, 0)
+        self._writer.get_extra_info("socket").setsockopt(
+            socket.SOL_SOCKET, socket.SO_LINGER, linger
+        )
+        await self.close()
 
     async def close(self) -> None:
         self._writer.close()

@@ -2,7 +2,7 @@
 
 Behaviour: below the table end from Parquet, from there on from the WAL; whole batches, of which the
 first is sent even when it is above the limits. Waits up to `max_wait` for `min_bytes` without
-asking any store, and wakes for batches committed through any broker.
+asking any store, and wakes for batches committed through any broker, or when its client is gone.
 Version notes: from v7 sessions; from v9 a leader epoch, which is always 0 here; from v13 topics by
 id; v16–v18 as v15.
 Not done: aborted transactions (there are none); replicas are refused.
@@ -60,7 +60,7 @@ async def handle(broker: Broker, request: Request) -> ResponsePayload:
     if isinstance(opened, ErrorCode):
         return _respond(request, opened, NO_SESSION, [])
     found, refused = await _find(broker, opened.wants)
-    reads = await _read_or_wait(broker, message, found, bool(refused))
+    reads = await _read_or_wait(broker, request, found, bool(refused))
     shown = _choose(opened, [*reads, *refused])
     return _respond(request, ErrorCode.none, opened.session_id, shown)
 
@@ -86,8 +86,9 @@ async def _find(broker: Broker, wants: Sequence[Want]) -> tuple[list[_Found], li
 
 
 async def _read_or_wait(
-    broker: Broker, message: Any, found: list[_Found], answer_now: bool
+    broker: Broker, request: Request, found: list[_Found], answer_now: bool
 ) -> list[_Read]:
+    message, client = request.message, request.client
     loop = asyncio.get_running_loop()
     deadline = loop.time() + message.max_wait.total_seconds()
     max_bytes = min(message.max_bytes, broker.limits.max_fetch_bytes)
@@ -98,15 +99,14 @@ async def _read_or_wait(
             failed = any(read.code is not ErrorCode.none for read in reads)
             enough = sum(len(read.data) for read in reads) >= min(message.min_bytes, max_bytes)
             left_s = deadline - loop.time()
-            if answer_now or failed or enough or left_s <= 0:
+            if answer_now or failed or enough or left_s <= 0 or client.departed:
                 return reads
-            await watch.wait(
-                {
-                    each.partition: read.ends.high_watermark
-                    for each, read in zip(found, reads, strict=True)
-                },
-                left_s,
-            )
+            ends = {
+                each.partition: read.ends.high_watermark
+                for each, read in zip(found, reads, strict=True)
+            }
+            with client.told(watch.wake):
+                await watch.wait(ends, left_s)
 
 
 async def _read_all(broker: Broker, found: list[_Found], max_bytes: int) -> list[_Read]:

@@ -10,6 +10,7 @@ Not done: nothing.
 from datetime import timedelta
 from typing import Final
 
+from kio.schema.errors import ErrorCode
 from kio.static.protocol import ResponsePayload
 
 from lakestream_spark.groups.messages import Join, Joined, Protocol
@@ -26,8 +27,9 @@ _MS: Final = timedelta(milliseconds=1)
 
 
 async def handle(broker: Broker, request: Request) -> ResponsePayload:
-    answer = await broker.coordinator.join(request.message.group_id, _join(request))
-    return _response(request, answer)
+    joining = broker.coordinator.join(request.message.group_id, _join(request))
+    departed = Joined(error=ErrorCode.rebalance_in_progress, member_id=request.message.member_id)
+    return _response(request, await request.client.waits_for(joining, departed))
 
 
 def _join(request: Request) -> Join:
@@ -44,7 +46,7 @@ def _join(request: Request) -> Join:
             session_timeout_ms if rebalance_timeout is None else rebalance_timeout // _MS
         ),
         client_id=request.client_id or "",
-        client_host=f"/{request.peer.rpartition(':')[0]}",
+        client_host=f"/{request.client.host}",
         must_know_id=version >= _FIRST_WITH_KNOWN_IDS,
         can_skip_assignment=version >= _FIRST_WITH_SKIPPING,
     )

@@ -8,9 +8,10 @@ Not done: nothing.
 from datetime import timedelta
 from typing import Final
 
+from kio.schema.errors import ErrorCode
 from kio.static.protocol import ResponsePayload
 
-from lakestream_spark.groups.messages import Caller, Sync
+from lakestream_spark.groups.messages import Caller, Sync, Synced
 from lakestream_spark.ingress.broker import Broker
 from lakestream_spark.ingress.messages import Request
 
@@ -26,7 +27,9 @@ async def handle(broker: Broker, request: Request) -> ResponsePayload:
         protocol_name=getattr(message, "protocol_name", None),
         assignments={each.member_id: each.assignment for each in message.assignments},
     )
-    answer = await broker.coordinator.sync(message.group_id, asked)
+    syncing = broker.coordinator.sync(message.group_id, asked)
+    departed = Synced(error=ErrorCode.rebalance_in_progress)
+    answer = await request.client.waits_for(syncing, departed)
     response: ResponsePayload = request.respond(
         "SyncGroupResponse",
         throttle_time=timedelta(0),

@@ -18,6 +18,7 @@ from kio.schema.errors import ErrorCode
 
 from lakestream_spark.app import RunningBroker
 from lakestream_spark.core.errors import Rejected
+from lakestream_spark.ingress.client import Client
 from lakestream_spark.ingress.dispatch import APIS
 from lakestream_spark.ingress.hostile import check_size
 from lakestream_spark.ingress.messages import Envelope, read_envelope, read_request
@@ -147,7 +148,7 @@ def decode(frame: bytes) -> Any:
     if api is None or envelope.version not in api.versions:
         return None
     check_size(envelope, frame, MIB)
-    return read_request(envelope, frame)
+    return read_request(envelope, frame, Client())
 
 
 @given(

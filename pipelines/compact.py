@@ -26,7 +26,9 @@ def main() -> None:
     try:
         with stopped_by_signals(stop), checkpoint_folder(settings) as folder:
             job = compact_job(settings, checkpoint=folder, topics=arguments.topics)
-            done = (drain if arguments.trigger == "available-now" else run)(spark, job, stop)
+            done = (drain if arguments.trigger == "available-now" else run)(
+                lambda: spark, job, stop
+            )
         print(f"{done.rows} rows in {done.files} files, {done.commits} commits")
     finally:
         spark.stop()

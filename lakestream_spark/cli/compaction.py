@@ -17,7 +17,7 @@ from lakestream_spark.settings import Settings
 from lakestream_spark.settings.specs import catalog_spec, wal_stores
 from lakestream_spark.spark.compact import CompactJob, drain, run
 from lakestream_spark.spark.due import CompactPolicy
-from lakestream_spark.spark.session import local_session
+from lakestream_spark.spark.session import session_when_asked
 from lakestream_spark.spark.tally import Tally
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -69,11 +69,11 @@ def run_compaction(settings: Settings, *, topics: str = "*", until_drained: bool
         )
         checkpoint = stack.enter_context(checkpoint_folder(settings))
         job = compact_job(settings, checkpoint=checkpoint, topics=topics)
-        event(_log, logging.INFO, "Spark starts", master=settings.compact.master)
-        spark = local_session(job.catalog, master=settings.compact.master)
-        stack.callback(spark.stop)
-        event(_log, logging.INFO, "compaction runs", topics=topics, admin=f"http://{site}")
-        return (drain if until_drained else run)(spark, job, stop)
+        session = stack.enter_context(
+            session_when_asked(job.catalog, master=settings.compact.master)
+        )
+        event(_log, logging.INFO, "compaction starts", topics=topics, admin=f"http://{site}")
+        return (drain if until_drained else run)(session, job, stop)
 
 
 @contextmanager

@@ -94,7 +94,7 @@ def _compact_and_query(settings: Settings, say: Say) -> None:
     job = compact_job(settings, checkpoint=Path(settings.data) / "checkpoint")
     spark = local_session(job.catalog)
     try:
-        drain(spark, job)
+        drain(lambda: spark, job)
         (snapshot,) = spark.sql(
             f"SELECT snapshot_id FROM {job.catalog.name}.streams.{TOPIC}.snapshots"
         ).collect()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from threading import Event
-from typing import Final
+from typing import Final, TypeAlias
 from uuid import uuid4
 
 from pyspark.sql import SparkSession
@@ -52,6 +52,9 @@ _COMMIT_BACKOFF: Final = Backoff(total_s=5.0)
 _log: Final = logging.getLogger(__name__)
 
 
+Session: TypeAlias = Callable[[], SparkSession]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactJob:
     """Everything a compaction needs to know; the same value in every process."""
@@ -64,22 +67,24 @@ class CompactJob:
     policy: CompactPolicy = field(default_factory=CompactPolicy)
 
 
-def run(spark: SparkSession, job: CompactJob, stop: Event) -> Tally:
-    """Compact until `stop` is set; what was begun is finished first."""
-    return _run(spark, job, stop, drain=False)
+def run(session: Session, job: CompactJob, stop: Event) -> Tally:
+    """Compact until `stop` is set; what was begun is finished first.
+
+    The session is asked for after the job is in the registry: whoever waits for it knows that it
+    is on its way.
+    """
+    return _run(session, job, stop, drain=False)
 
 
-def drain(spark: SparkSession, job: CompactJob, stop: Event | None = None) -> Tally:
+def drain(session: Session, job: CompactJob, stop: Event | None = None) -> Tally:
     """Move everything acknowledged so far into the tables, then end.
 
     Raises `Unavailable` when some topic could not be moved.
     """
-    return _run(spark, job, stop or Event(), drain=True)
+    return _run(session, job, stop or Event(), drain=True)
 
 
-def _run(spark: SparkSession, job: CompactJob, stop: Event, *, drain: bool) -> Tally:
-    _refuse_remote_sqlite(spark, job)
-    spark.dataSource.register(WalSource)
+def _run(session: Session, job: CompactJob, stop: Event, *, drain: bool) -> Tally:
     clock = SystemClock()
     scope = Scope(job=f"compact-{uuid4()}", topics=job.topics, drain=drain)
     with BackgroundLoop() as loop:
@@ -90,7 +95,11 @@ def _run(spark: SparkSession, job: CompactJob, stop: Event, *, drain: bool) -> T
         )
         driver = CompactDriver(metadata, committer, scope, job.policy, clock, loop)
         try:
-            driver.start()
+            driver.join()
+            spark = session()
+            _refuse_remote_sqlite(spark, job)
+            spark.dataSource.register(WalSource)
+            driver.begin()
             _watch(lambda: _start(spark, job, scope, driver), driver, stop, drain=drain)
         finally:
             driver.close()

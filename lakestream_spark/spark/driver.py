@@ -66,15 +66,16 @@ class CompactDriver:
         self._drained = Event()
         self._tasks: list[Future[None]] = []
 
-    def start(self) -> None:
-        """Enter the registry, make a first plan without work, and look after the backlog."""
+    def join(self) -> None:
+        """Enter the registry, and beat from now on."""
         self._loop.run(self._beat())
         # Above every plan of an earlier life, so that an old checkpoint never looks newer.
         self._loop.run(self._metadata.tables.create_plan({}, job=self._scope.job))
-        self._tasks = [
-            self._loop.start(self._forever(self._look, self._policy.poll_s)),
-            self._loop.start(self._forever(self._beat, self._policy.session_s / 4)),
-        ]
+        self._tasks.append(self._loop.start(self._forever(self._beat, self._policy.session_s / 4)))
+
+    def begin(self) -> None:
+        """Look after the backlog from now on."""
+        self._tasks.append(self._loop.start(self._forever(self._look, self._policy.poll_s)))
 
     def finish(self, within_s: float) -> None:
         """Make no more plans, and wait for the one under way."""

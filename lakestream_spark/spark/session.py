@@ -1,18 +1,22 @@
 """A local Spark session that sees the stream tables through the same catalog as pyiceberg."""
 
+import logging
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from pyspark.sql import SparkSession
 
 from lakestream_spark.core.errors import Misconfigured
+from lakestream_spark.core.logs import event
 from lakestream_spark.spark.jars import jar_paths
 from lakestream_spark.spark.source import WalSource
 from lakestream_spark.table.iceberg import CatalogSpec
 
+_log: Final = logging.getLogger(__name__)
 _LOOPBACK: Final = "127.0.0.1"
 _LOG_SETTINGS: Final = Path(__file__).with_name("log4j2.properties")
 
@@ -45,6 +49,26 @@ def local_session(
     session = builder.getOrCreate()
     session.dataSource.register(WalSource)
     return session
+
+
+@contextmanager
+def session_when_asked(
+    catalog: CatalogSpec, *, master: str
+) -> Iterator[Callable[[], SparkSession]]:
+    """A function that starts a local session; the session is stopped when the block ends."""
+    started: list[SparkSession] = []
+
+    def session() -> SparkSession:
+        event(_log, logging.INFO, "Spark starts", master=master)
+        started.append(local_session(catalog, master=master))
+        event(_log, logging.INFO, "Spark runs", master=master)
+        return started[-1]
+
+    try:
+        yield session
+    finally:
+        for spark in started:
+            spark.stop()
 
 
 def catalog_conf(catalog: CatalogSpec) -> dict[str, str]:

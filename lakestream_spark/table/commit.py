@@ -1,25 +1,34 @@
-"""The commit protocol: lease -> intent -> append to the table -> table ends move.
+"""The commit protocol: lease -> intent -> append to the table -> table ends move -> Delta follows.
 
 What always holds: the intent with exactly the files is stored before the catalog is asked; the
 table ends move only after the append is known to be in the table; whoever holds the lease next
-finishes or undoes what is left, so a crash anywhere costs a repetition and never a duplicate.
+finishes or undoes what is left, so a crash anywhere costs a repetition and never a duplicate. Delta
+is computed from the table afterwards: one that is late, or fails, holds nothing up.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
-from typing import Protocol
+from typing import Final, Protocol
 from uuid import UUID, uuid4
 
 from lakestream_spark.core.clock import Clock
+from lakestream_spark.core.errors import LakestreamError
 from lakestream_spark.core.ids import TopicId
+from lakestream_spark.core.logs import event
 from lakestream_spark.core.retry import Backoff, retrying
 from lakestream_spark.metadata.leases import Lease
 from lakestream_spark.metadata.tables import Intent, PlannedRange, Quarantined
+from lakestream_spark.metadata.topic_config import TopicConfig
 from lakestream_spark.metadata.topics import Topic
 from lakestream_spark.table.append import TableAppend, Verdict
 from lakestream_spark.table.files import DataFile
 from lakestream_spark.table.iceberg import StreamCatalog
+from lakestream_spark.table.steps import Reached, Step, unobserved
+
+DELTA: Final = "delta"
+_log: Final = logging.getLogger(__name__)
 
 
 class TableLedger(Protocol):
@@ -58,6 +67,7 @@ class TableCommitter:
         random: Random,
         backoff: Backoff = Backoff(),
         new_id: Callable[[], UUID] = uuid4,
+        reached: Reached = unobserved,
     ) -> None:
         self._ledger = ledger
         self._catalog = catalog
@@ -65,6 +75,7 @@ class TableCommitter:
         self._random = random
         self._backoff = backoff
         self._new_id = new_id
+        self._reached = reached
 
     async def recover(self, lease: Lease, topic: Topic) -> None:
         """Finish or undo what an earlier holder began."""
@@ -72,6 +83,8 @@ class TableCommitter:
         if intent is not None:
             append = TableAppend.from_body(UUID(intent.commit_id), intent.body)
             await self._carry_out(lease, topic, append)
+        else:
+            await self._mirror(topic)
 
     async def commit(
         self,
@@ -83,6 +96,7 @@ class TableCommitter:
         quarantined: Sequence[Quarantined] = (),
     ) -> Verdict:
         """Move the ranges into the table as one commit; `STALE` when the table is elsewhere."""
+        self._reached(Step.FILES_WRITTEN)
         append = TableAppend(
             commit_id=self._new_id(),
             starts={planned.partition: planned.first for planned in ranges},
@@ -94,6 +108,7 @@ class TableCommitter:
             topic_id=topic.id, commit_id=str(append.commit_id), plan=plan, body=append.to_body()
         )
         await self._ledger.save_intent(lease, intent)
+        self._reached(Step.INTENT_SAVED)
         return await self._carry_out(lease, topic, append)
 
     async def _carry_out(self, lease: Lease, topic: Topic, append: TableAppend) -> Verdict:
@@ -101,10 +116,24 @@ class TableCommitter:
         if verdict is Verdict.STALE:
             await self._ledger.abandon(lease, topic.id, str(append.commit_id))
         else:
+            self._reached(Step.TABLE_APPENDED)
             await self._ledger.finish(
                 lease, topic.id, str(append.commit_id), append.ends, append.quarantined
             )
+            self._reached(Step.ENDS_MOVED)
+            await self._mirror(topic)
         return verdict
+
+    async def _mirror(self, topic: Topic) -> None:
+        """Bring Delta to where the table is; what fails now is repaired by the next commit."""
+        if DELTA not in TopicConfig.of(topic.config).table_formats:
+            return
+        try:
+            await asyncio.to_thread(_mirror, self._catalog, topic)
+        except LakestreamError as error:
+            event(_log, logging.WARNING, "Delta is late", topic=topic.name, error=error)
+        else:
+            self._reached(Step.DELTA_MIRRORED)
 
     async def _append_until_known(self, topic: Topic, append: TableAppend) -> Verdict:
         """Each try reloads the table and looks for the commit id first: repeating is safe."""
@@ -115,3 +144,12 @@ class TableCommitter:
             clock=self._clock,
             random=self._random,
         )
+
+
+def _mirror(catalog: StreamCatalog, topic: Topic) -> None:
+    # Here and not above: most tables have no Delta log.
+    from lakestream_spark.table.delta import mirror
+
+    table = catalog.load(catalog.layout(topic.id, topic.name))
+    if table is not None:
+        mirror(table, topic.id)

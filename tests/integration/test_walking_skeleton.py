@@ -58,7 +58,7 @@ async def test_one_record_crosses_every_border_and_comes_back_from_parquet(
     partition = TopicPartition(topic.id, 0)
     assert (await lake.metadata.extents.locate(partition, 0, 1)).extents
 
-    done = await asyncio.to_thread(drain, spark, job)
+    done = await asyncio.to_thread(drain, lambda: spark, job)
     assert (done.commits, done.rows, done.files) == (1, 1, 1)
 
     located = await lake.metadata.extents.locate(partition, 0, 1)

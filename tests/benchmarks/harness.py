@@ -98,7 +98,11 @@ class Aim(NamedTuple):
 
     @classmethod
     def at_most(cls, name: str, limit: float, figure: float, unit: str) -> "Aim":
-        return cls(name, f"≤ {limit:g} {unit}", f"{figure:.3g} {unit}", figure <= limit)
+        return cls(name, f"≤ {limit:.3g} {unit}", f"{figure:.3g} {unit}", figure <= limit)
+
+    @classmethod
+    def at_least(cls, name: str, limit: float, figure: float, unit: str) -> "Aim":
+        return cls(name, f"≥ {limit:.3g} {unit}", f"{figure:.3g} {unit}", figure >= limit)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -171,10 +175,12 @@ def progress(text: str) -> None:
 
 
 class Options(NamedTuple):
-    """How to run: `quick` only shows that everything works, `embedded` needs no server."""
+    """How to run: `quick` only shows that everything works, `embedded` needs no server, `full`
+    measures every combination where the default is a choice of them."""
 
     quick: bool
     embedded: bool
+    full: bool = False
 
 
 def run(benchmark: str, measure: Callable[[Report, Options], Awaitable[None]]) -> None:
@@ -182,6 +188,7 @@ def run(benchmark: str, measure: Callable[[Report, Options], Awaitable[None]]) -
     parser = argparse.ArgumentParser(prog=benchmark)
     parser.add_argument("--quick", action="store_true", help="tiny sizes: does it still run?")
     parser.add_argument("--embedded", action="store_true", help="only local disk and SQLite")
+    parser.add_argument("--full", action="store_true", help="every combination")
     options = Options(**vars(parser.parse_args()))
     report = Report(benchmark=benchmark)
 

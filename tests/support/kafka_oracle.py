@@ -5,7 +5,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, Producer
 
 from lakestream_spark.spark.jars import require_java
 from tests.support.kafka_jars import kafka_classpath
+from tests.support.ports import free_port
 
 CLUSTER_ID: Final = "MkU3OEVBNTcwNTJENDM2Qg"
 
@@ -36,15 +37,21 @@ SETTINGS: Final = {
     "log.cleaner.threads": "1",
 }
 
-_START_S: Final = 90.0
+_START_S: Final = 180.0
 _JVM: Final = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 class KafkaNode:
     """The process and where it listens."""
 
-    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        settings: Mapping[str, str] | None = None,
+        jvm: Sequence[str] = _JVM,
+    ) -> None:
         self._folder = folder
+        self._jvm = jvm
         self._settings = {**SETTINGS, **(settings or {})}
         self._process: subprocess.Popen[bytes] | None = None
         self.bootstrap = ""
@@ -60,12 +67,17 @@ class KafkaNode:
         assert done.returncode == 0, done.stdout + done.stderr
         with (self._folder / "server.log").open("wb") as log:
             self._process = subprocess.Popen(
-                [java, *_JVM, "-cp", classpath, "kafka.Kafka", str(properties)],
+                [java, *self._jvm, "-cp", classpath, "kafka.Kafka", str(properties)],
                 cwd=self._folder,
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
         self._wait()
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
 
     def kill(self) -> None:
         if self._process is not None:
@@ -73,7 +85,7 @@ class KafkaNode:
             self._process.wait(30)
 
     def _configure(self) -> Path:
-        broker, controller = _free_port(), _free_port()
+        broker, controller = free_port(), free_port()
         self.bootstrap = f"127.0.0.1:{broker}"
         settings = {
             **self._settings,
@@ -98,10 +110,12 @@ class KafkaNode:
 
 
 @contextmanager
-def kafka_node(settings: Mapping[str, str] | None = None) -> Iterator[KafkaNode]:
+def kafka_node(
+    settings: Mapping[str, str] | None = None, jvm: Sequence[str] = _JVM
+) -> Iterator[KafkaNode]:
     """A node in a folder of its own, gone with everything it wrote when the block ends."""
     folder = Path(tempfile.mkdtemp(prefix="lakestream-kafka-"))
-    node = KafkaNode(folder, settings)
+    node = KafkaNode(folder, settings, jvm)
     try:
         node.start()
         yield node
@@ -132,12 +146,6 @@ def _answers(bootstrap: str) -> bool:
     except OSError:
         return False
     return True
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 __all__ = ["CLUSTER_ID", "KafkaNode", "kafka_node"]

@@ -16,16 +16,15 @@ from pyiceberg.exceptions import (
     NoSuchTableError,
     TableAlreadyExistsError,
 )
-from pyiceberg.manifest import DataFile as ManifestDataFile
-from pyiceberg.manifest import DataFileContent, FileFormat
-from pyiceberg.table import Table, TableProperties
-from pyiceberg.typedef import Record as PartitionRecord
+from pyiceberg.table import Table, TableProperties, Transaction
+from pyiceberg.table.update import AssertCurrentSchemaId, AssertDefaultSpecId
 
 from lakestream_spark.core.errors import OutcomeUnknown, Rejected, Unavailable
 from lakestream_spark.core.ids import TopicId
-from lakestream_spark.table.append import TableAppend, TableState, Verdict, decide
+from lakestream_spark.table.append import TableAppend, TableState, Verdict, decide, is_done
 from lakestream_spark.table.columns import ICEBERG_SCHEMA, PARTITION_SPEC, SORT_ORDER
-from lakestream_spark.table.files import DataFile
+from lakestream_spark.table.entries import manifest_entry
+from lakestream_spark.table.foreign import check_foreign_changes
 from lakestream_spark.table.layout import (
     COMMIT_ID_PROPERTY,
     ENDS_PROPERTY,
@@ -34,6 +33,7 @@ from lakestream_spark.table.layout import (
     TableLayout,
     encode_ends,
 )
+from lakestream_spark.table.remedies import Remedies
 from lakestream_spark.table.spec import CatalogSpec
 
 __all__ = ["CatalogSpec", "StreamCatalog"]
@@ -76,30 +76,49 @@ class StreamCatalog:
             return table
         with suppress(NamespaceAlreadyExistsError):
             self._catalog.create_namespace(NAMESPACE)
-        try:
-            return self._catalog.create_table(
-                layout.identifier,
-                schema=ICEBERG_SCHEMA,
-                location=layout.location,
-                partition_spec=PARTITION_SPEC,
-                sort_order=SORT_ORDER,
-                properties=layout.properties(),
-            )
-        except TableAlreadyExistsError:
-            return self._catalog.load_table(layout.identifier)
+        with suppress(TableAlreadyExistsError, CommitFailedException):
+            self._create(layout)
+        table = self.load(layout)
+        if table is None:
+            raise Unavailable("the table was not made", table=".".join(layout.identifier))
+        return table
+
+    def _create(self, layout: TableLayout) -> None:
+        creation = self._catalog.create_table_transaction(
+            layout.identifier,
+            schema=ICEBERG_SCHEMA,
+            location=layout.location,
+            partition_spec=PARTITION_SPEC,
+            properties=layout.properties(),
+        )
+        # A second order beside the unsorted one: Spark cannot update a table that lacks that.
+        order = creation.update_sort_order()
+        for field in SORT_ORDER.fields:
+            column = ICEBERG_SCHEMA.find_field(field.source_id).name
+            order.asc(column, field.transform, field.null_order)
+        order.commit()
+        creation.commit_transaction()
 
     def append(self, layout: TableLayout, append: TableAppend) -> Verdict:
         """Commit the files once; the verdict says whether this call did, or another had before.
 
-        Raises `Unavailable` when the table changed meanwhile and nothing was committed, and
-        `OutcomeUnknown` when only a look for the commit id can tell.
+        Raises `Unavailable` when the table changed meanwhile and nothing was committed,
+        `OutcomeUnknown` when only a look for the commit id can tell, and `RedTable` when others
+        changed the table so that nothing may be added.
         """
         table = self.load_or_create(layout)
         state = TableState.of(table)
+        if not is_done(state, append):
+            check_foreign_changes(table, self._remedies(layout))
         verdict = decide(state, append)
         if verdict is Verdict.APPLY:
             _commit(table, append, ends={**state.ends, **append.ends})
         return verdict
+
+    def _remedies(self, layout: TableLayout) -> Remedies:
+        return Remedies(
+            catalog=self._spec.name, identifier=layout.identifier, location=layout.location
+        )
 
 
 def _commit(table: Table, append: TableAppend, *, ends: Mapping[int, int]) -> None:
@@ -108,10 +127,11 @@ def _commit(table: Table, append: TableAppend, *, ends: Mapping[int, int]) -> No
     stamp = {ENDS_PROPERTY: encode_ends(ends), COMMIT_ID_PROPERTY: str(append.commit_id)}
     try:
         with table.transaction() as transaction:
+            _require_the_same_form(transaction, table)
             transaction.set_properties(stamp)
             with transaction.update_snapshot(snapshot_properties=stamp).fast_append() as snapshot:
                 for file in append.files:
-                    snapshot.append_data_file(_manifest_entry(file, table))
+                    snapshot.append_data_file(manifest_entry(file, table))
     except CommitFailedException as error:
         raise Unavailable(f"the table changed meanwhile: {error}", table=table.name()) from error
     except Exception as error:
@@ -120,24 +140,10 @@ def _commit(table: Table, append: TableAppend, *, ends: Mapping[int, int]) -> No
         ) from error
 
 
-def _manifest_entry(file: DataFile, table: Table) -> ManifestDataFile:
-    statistics = file.statistics
-    return ManifestDataFile.from_args(
-        content=DataFileContent.DATA,
-        file_path=file.path,
-        file_format=FileFormat.PARQUET,
-        partition=PartitionRecord(file.partition),
-        record_count=file.rows,
-        file_size_in_bytes=file.size,
-        column_sizes=statistics.column_sizes,
-        value_counts=statistics.value_counts,
-        null_value_counts=statistics.null_value_counts,
-        nan_value_counts={},
-        lower_bounds={key: bytes.fromhex(b) for key, b in statistics.lower_bounds.items()},
-        upper_bounds={key: bytes.fromhex(b) for key, b in statistics.upper_bounds.items()},
-        split_offsets=list(statistics.split_offsets),
-        sort_order_id=table.sort_order().order_id,
-        spec_id=table.spec().spec_id,
-        equality_ids=None,
-        key_metadata=None,
+def _require_the_same_form(transaction: Transaction, table: Table) -> None:
+    """Else the catalog would put the files into a table whose form nobody judged."""
+    same = (
+        AssertCurrentSchemaId.model_validate({"current-schema-id": table.schema().schema_id}),
+        AssertDefaultSpecId.model_validate({"default-spec-id": table.spec().spec_id}),
     )
+    transaction._stage((), same)

@@ -1,0 +1,104 @@
+"""Which offsets a file of the table holds, and which of its rows are deleted.
+
+Reads two columns of a Parquet file, whoever wrote it; raises `HiddenOffsets` for a file that does
+not tell.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyiceberg.conversions import from_bytes
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.types import IntegerType, LongType
+
+from lakestream_spark.table.columns import ICEBERG_SCHEMA, OFFSET, PARTITION
+from lakestream_spark.table.runs import Run
+
+Positions: TypeAlias = Mapping[str, frozenset[int]]
+"""Positions of deleted rows by the path of their data file."""
+
+_PARTITION_ID: Final = ICEBERG_SCHEMA.find_field(PARTITION).field_id
+_OFFSET_ID: Final = ICEBERG_SCHEMA.find_field(OFFSET).field_id
+
+
+class HiddenOffsets(Exception):
+    """A file whose rows cannot be judged by their offsets."""
+
+    def __init__(self, why: str, path: str, *, by_equality: bool = False) -> None:
+        super().__init__(why)
+        self.why = why
+        self.path = path
+        self.by_equality = by_equality
+
+
+class DenseFile(NamedTuple):
+    """A file that holds every offset of one run of one partition."""
+
+    partition: int
+    run: Run
+
+
+def dense(file: DataFile) -> DenseFile | None:
+    """What the bounds of a file with distinct offsets tell, when they tell everything."""
+    lower, upper = file.lower_bounds or {}, file.upper_bounds or {}
+    partition = lower.get(_PARTITION_ID)
+    if partition is None or partition != upper.get(_PARTITION_ID):
+        return None
+    if _OFFSET_ID not in lower or _OFFSET_ID not in upper:
+        return None
+    first, last = (int(from_bytes(LongType(), bound[_OFFSET_ID])) for bound in (lower, upper))
+    if last - first + 1 != file.record_count:
+        return None
+    return DenseFile(int(from_bytes(IntegerType(), partition)), Run(first, last + 1))
+
+
+def rows_of(io: FileIO, file: DataFile) -> pa.Table:
+    """Partition and offset of every row, in the file's order, deleted ones too."""
+    if file.file_format != FileFormat.PARQUET:
+        raise HiddenOffsets(f"a data file is {file.file_format.value}, not Parquet", file.file_path)
+    with io.new_input(file.file_path).open() as stream, pq.ParquetFile(stream) as parquet:
+        if not {PARTITION, OFFSET} <= set(parquet.schema_arrow.names):
+            raise HiddenOffsets(f"a data file has no {PARTITION} or no {OFFSET}", file.file_path)
+        rows = parquet.read(columns=[PARTITION, OFFSET])
+    if rows[PARTITION].null_count or rows[OFFSET].null_count:
+        raise HiddenOffsets(f"a row has no {PARTITION} or no {OFFSET}", file.file_path)
+    return rows
+
+
+def live_rows_of(io: FileIO, file: DataFile, deleted: Positions) -> pa.Table:
+    """The rows that are not deleted."""
+    rows = rows_of(io, file)
+    gone = deleted.get(file.file_path)
+    if not gone:
+        return rows
+    return at_positions(rows, (each for each in range(len(rows)) if each not in gone))
+
+
+def at_positions(rows: pa.Table, positions: Iterable[int]) -> pa.Table:
+    """The rows at these positions."""
+    return rows.take(pa.array(positions, pa.int64()))
+
+
+def deleted_positions(io: FileIO, deletes: Iterable[DataFile]) -> Positions:
+    """What the delete files delete, all together."""
+    found: dict[str, set[int]] = defaultdict(set)
+    for file in deletes:
+        table = _read_deletes(io, file)
+        for path in pc.unique(table["file_path"]).to_pylist():
+            own = table.filter(pc.equal(table["file_path"], path))
+            found[path].update(own["pos"].to_pylist())
+    return {path: frozenset(positions) for path, positions in found.items()}
+
+
+def _read_deletes(io: FileIO, file: DataFile) -> pa.Table:
+    if file.content == DataFileContent.EQUALITY_DELETES:
+        raise HiddenOffsets("rows are deleted by equality", file.file_path, by_equality=True)
+    if file.file_format != FileFormat.PARQUET:
+        raise HiddenOffsets(f"deletes are {file.file_format.value}, not Parquet", file.file_path)
+    with io.new_input(file.file_path).open() as stream, pq.ParquetFile(stream) as parquet:
+        return parquet.read(columns=["file_path", "pos"])

@@ -1,0 +1,70 @@
+"""Offsets as runs: millions of consecutive rows are one pair of numbers.
+
+A run is [first, next). What always holds for runs made here: they are in order, and an offset that
+occurs twice is in two of them.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+class Run(NamedTuple):
+    """Offsets [first, next)."""
+
+    first: int
+    next: int
+
+
+def runs_of(offsets: pa.Array) -> list[Run]:
+    """The runs of offsets in any order; an offset that is there twice is in two runs."""
+    if len(offsets) == 0:
+        return []
+    ordered = offsets.take(pc.array_sort_indices(offsets))
+    steps = pc.pairwise_diff(ordered, period=1)
+    breaks = pc.indices_nonzero(pc.fill_null(pc.not_equal(steps, 1), True))
+    firsts = ordered.take(breaks).to_pylist()
+    lasts = ordered.take(pc.subtract(breaks.slice(1).cast(pa.int64()), 1)).to_pylist()
+    ends = [*lasts, ordered[-1].as_py()]
+    return [Run(first, last + 1) for first, last in zip(firsts, ends, strict=True)]
+
+
+def first_repeated(runs: Iterable[Run]) -> int | None:
+    """The smallest offset that is in two of the runs."""
+    end = -1
+    for run in sorted(runs):
+        if run.first < end:
+            return run.first
+        end = max(end, run.next)
+    return None
+
+
+def first_outside(runs: Iterable[Run], allowed: Iterable[Run]) -> int | None:
+    """The smallest offset of the runs that is in none of those allowed."""
+    ranges = joined(allowed)
+    room = next(ranges, None)
+    for run in joined(runs):
+        while room is not None and room.next <= run.first:
+            room = next(ranges, None)
+        if room is None or run.first < room.first:
+            return run.first
+        if run.next > room.next:
+            return room.next
+    return None
+
+
+def joined(runs: Iterable[Run]) -> Iterator[Run]:
+    """The same offsets in as few runs as possible, in order."""
+    held: Run | None = None
+    for run in sorted(runs):
+        if held is None:
+            held = run
+        elif run.first <= held.next:
+            held = Run(held.first, max(held.next, run.next))
+        else:
+            yield held
+            held = run
+    if held is not None:
+        yield held

@@ -167,4 +167,4 @@ def _named_by(entry: ManifestEntry, table: Table) -> Iterable[str]:
         return ()
     with table.io.new_input(entry.data_file.file_path).open() as stream:
         paths = pq.read_table(stream, columns=[_FILE_PATH])[_FILE_PATH]
-    return paths.unique().to_pylist()
+    return [str(path) for path in paths.unique().to_pylist()]

@@ -20,6 +20,7 @@ from pyiceberg.types import IntegerType, LongType, PrimitiveType, TimestamptzTyp
 
 from lakestream_spark.core.errors import Rejected
 from lakestream_spark.table.columns import ICEBERG_SCHEMA, OFFSET, PARTITION, TIMESTAMP
+from lakestream_spark.table.places import relative
 
 _PARTITION_ID: Final = ICEBERG_SCHEMA.find_field(PARTITION).field_id
 _OFFSET_ID: Final = ICEBERG_SCHEMA.find_field(OFFSET).field_id
@@ -97,15 +98,15 @@ def mirrored_file(entry: ManifestEntry, table: Table, spec: PartitionSpec) -> Mi
 
 
 def relative_path(path: str, table: Table) -> str:
-    root = table.location().rstrip("/") + "/"
-    if not path.startswith(root):
+    below = relative(path, table.location())
+    if below is None:
         raise Rejected(
             "a data file lies outside the table's root, where Delta cannot name it; "
             "rewrite the table's files",
             file=path,
-            root=root,
+            root=table.location(),
         )
-    return path.removeprefix(root)
+    return below
 
 
 def _partition(file: DataFile, spec: PartitionSpec) -> int:
@@ -127,7 +128,8 @@ def _bounds(file: DataFile, field_id: int, kind: PrimitiveType) -> tuple[int, in
     upper = (file.upper_bounds or {}).get(field_id)
     if lower is None or upper is None:
         return None
-    return from_bytes(kind, lower), from_bytes(kind, upper)
+    first, last = (from_bytes(kind, bound) for bound in (lower, upper))
+    return int(first), int(last)
 
 
 def _iso(lowest: int, highest: int) -> tuple[str, str] | None:

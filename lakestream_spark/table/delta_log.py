@@ -19,6 +19,7 @@ from pyiceberg.table import Table
 from lakestream_spark.core.errors import Rejected, Unavailable
 from lakestream_spark.core.ids import TopicId
 from lakestream_spark.table.columns import PARTITION
+from lakestream_spark.table.places import canonical
 
 CONFIGURATION: Final = {
     "delta.appendOnly": "true",
@@ -54,7 +55,7 @@ class Marks(NamedTuple):
 def uri(table: Table) -> str:
     """The table's root, as delta-rs opens it."""
     # A path and not a URL: delta-rs would decode what Iceberg takes literally.
-    return table.location().removeprefix("file://")
+    return canonical(table.location())
 
 
 def storage_options(table: Table) -> dict[str, str]:

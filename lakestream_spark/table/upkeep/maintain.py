@@ -1,0 +1,121 @@
+"""One round of upkeep over the topics of a pattern.
+
+What always holds: one maintainer works on a topic at a time, by a lease that is renewed while the
+work runs; a topic that fails does not stop the others; a red topic is left as it is.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Final
+
+from lakestream_spark.core.clock import Clock
+from lakestream_spark.core.errors import Fenced, LakestreamError, Transient
+from lakestream_spark.core.ids import TopicId
+from lakestream_spark.core.logs import event
+from lakestream_spark.metadata.leases import Lease
+from lakestream_spark.metadata.topics import Topic
+from lakestream_spark.table.upkeep.ports import LeaseStore, ProblemList, TopicList
+from lakestream_spark.table.upkeep.topic import Tools, TopicUpkeep
+
+_SESSION_S: Final = 30.0
+_RENEW_S: Final = 5.0
+_log: Final = logging.getLogger(__name__)
+
+
+def maintain_lease(topic_id: TopicId) -> str:
+    """The lease of a topic's one maintainer."""
+    return f"maintain/{topic_id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicReport:
+    """What a round did for a topic; `left` says why it did nothing or not all."""
+
+    done: Mapping[str, int] = field(default_factory=dict)
+    failed: Mapping[str, LakestreamError] = field(default_factory=dict)
+    left: str | None = None
+
+
+class Maintainer:
+    """Looks after topics, round by round; it remembers when what is seldom was last done."""
+
+    def __init__(
+        self,
+        tools: Tools,
+        topics: TopicList,
+        leases: LeaseStore,
+        problems: ProblemList,
+        *,
+        holder: str,
+    ) -> None:
+        self._tools = tools
+        self._topics = topics
+        self._leases = leases
+        self._problems = problems
+        self._holder = holder
+        self._seldom_ms: dict[TopicId, int] = {}
+
+    async def round(self, pattern: str = "*") -> dict[str, TopicReport]:
+        """One topic after the other: their work shares the same Spark."""
+        reports = {}
+        topics = [t for t in await self._topics.list() if fnmatchcase(t.name, pattern)]
+        for topic in sorted(topics, key=lambda topic: topic.name):
+            reports[topic.name] = await self._tend(topic)
+        return reports
+
+    async def _tend(self, topic: Topic) -> TopicReport:
+        try:
+            if any(p.partition is None for p in await self._problems.list(topic.id)):
+                return TopicReport(left="the topic is red")
+            async with self._held(topic) as lease:
+                if lease is None:
+                    return TopicReport(left="another maintainer is at work")
+                return await self._upkeep(topic, lease)
+        except Fenced:
+            return TopicReport(left="another maintainer took over")
+        except Exception as error:
+            # Whatever it is: the next topic must not wait for somebody who mends this one.
+            _log.exception("upkeep of topic %s failed", topic.name)
+            return TopicReport(left=f"it failed: {error}")
+
+    async def _upkeep(self, topic: Topic, lease: Lease) -> TopicReport:
+        now_ms = self._tools.clock.wall_ms()
+        last_ms = self._seldom_ms.get(topic.id)
+        is_seldom = last_ms is None or now_ms - last_ms >= self._tools.policy.seldom_ms
+        upkeep = TopicUpkeep(
+            topic, self._tools, lambda: self._leases.renew(lease), is_seldom=is_seldom
+        )
+        await upkeep.run()
+        if is_seldom:
+            self._seldom_ms[topic.id] = now_ms
+        event(_log, logging.DEBUG, "upkeep of a topic is done", topic=topic.name, **upkeep.done)
+        return TopicReport(done=upkeep.done, failed=upkeep.failed)
+
+    @asynccontextmanager
+    async def _held(self, topic: Topic) -> AsyncIterator[Lease | None]:
+        lease = await self._leases.try_acquire(maintain_lease(topic.id), self._holder, _SESSION_S)
+        if lease is None:
+            yield None
+            return
+        renewing = asyncio.create_task(
+            _keep(self._leases, lease, self._tools.clock), name=f"renew {lease.name}"
+        )
+        try:
+            yield lease
+        finally:
+            renewing.cancel()
+            await asyncio.gather(renewing, return_exceptions=True)
+            with suppress(Transient):
+                await self._leases.release(lease)
+
+
+async def _keep(leases: LeaseStore, lease: Lease, clock: Clock) -> None:
+    """Beat while a long step runs; a lost lease is noticed before the next step."""
+    while True:
+        await clock.sleep(_RENEW_S)
+        with suppress(Transient):
+            await leases.renew(lease)

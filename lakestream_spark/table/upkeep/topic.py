@@ -1,0 +1,233 @@
+"""The upkeep of one topic's table, step by step.
+
+What always holds: every step starts from the newest metadata and is a commit of its own, so that
+another one's commit between two steps harms nothing; a step that fails is logged and the next one
+is tried, but for a lost lease and a red table, which end the work on the topic.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Final
+from uuid import UUID
+
+from pyiceberg.table import Table
+
+from lakestream_spark.core.clock import Clock
+from lakestream_spark.core.errors import Fenced, LakestreamError, RedTable
+from lakestream_spark.core.ids import TopicPartition
+from lakestream_spark.core.logs import event
+from lakestream_spark.metadata.topic_config import TopicConfig
+from lakestream_spark.metadata.topic_config.values import KEEP
+from lakestream_spark.metadata.topics import Topic
+from lakestream_spark.table.append import TableAppend, TableState
+from lakestream_spark.table.delta import MirrorResult, Outcome, mirror
+from lakestream_spark.table.delta_changes import live_files
+from lakestream_spark.table.delta_files import MirroredFile
+from lakestream_spark.table.iceberg import StreamCatalog
+from lakestream_spark.table.upkeep import delta_care, orphans, retention, small_files, snapshots
+from lakestream_spark.table.upkeep.folder import TableFolder
+from lakestream_spark.table.upkeep.policy import UpkeepPolicy
+from lakestream_spark.table.upkeep.ports import Intents, LogStarts, Rewriter
+from lakestream_spark.table.upkeep.references import referenced
+
+_TRIES: Final = 5
+_log: Final = logging.getLogger(__name__)
+
+Still = Callable[[], Awaitable[None]]
+"""Raises `Fenced` when the work is somebody else's by now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tools:
+    """What upkeep works with, the same for all topics."""
+
+    catalog: StreamCatalog
+    rewriter: Rewriter
+    intents: Intents
+    log_starts: LogStarts
+    clock: Clock
+    policy: UpkeepPolicy = field(default_factory=UpkeepPolicy)
+
+
+class TopicUpkeep:
+    """One round of upkeep for one topic; `done` counts what happened."""
+
+    def __init__(self, topic: Topic, tools: Tools, still: Still, *, is_seldom: bool) -> None:
+        self._topic = topic
+        self._config = TopicConfig.of(topic.config)
+        self._tools = tools
+        self._still = still
+        self._is_seldom = is_seldom
+        self._layout = tools.catalog.layout(topic.id, topic.name)
+        self.done: dict[str, int] = {}
+        self.failed: dict[str, LakestreamError] = {}
+
+    async def run(self) -> None:
+        """All steps that it is time for."""
+        if await self._load() is None:
+            return
+        steps: list[tuple[str, Callable[[], Awaitable[None]]]] = [
+            ("snapshots", self._snapshots),
+            ("mirror", self._mirror),
+            ("retention", self._retention),
+            ("merge", self._merge),
+            ("manifests", self._manifests),
+            ("mirror again", self._mirror),
+            ("delta log", self._delta_log),
+        ]
+        if self._is_seldom:
+            steps.append(("orphans", self._orphans))
+        for name, step in steps:
+            await self._still()
+            try:
+                await step()
+            except (Fenced, RedTable):
+                raise
+            except LakestreamError as error:
+                self.failed[name] = error
+                event(_log, logging.WARNING, "a step of upkeep failed", **self._named(name, error))
+
+    async def _snapshots(self) -> None:
+        policy = self._tools.policy.snapshots
+
+        def work() -> snapshots.SnapshotChanges | None:
+            for _ in range(_TRIES):
+                table = self._table()
+                changes = snapshots.changes_of(table, self._tools.clock.wall_ms(), policy)
+                if not changes or snapshots.apply(table, changes):
+                    return changes
+            return None
+
+        changes = await asyncio.to_thread(work)
+        if changes:
+            self._count("expired snapshots", len(changes.expired))
+            self._count("tags", len(changes.tags))
+
+    async def _mirror(self) -> None:
+        if "delta" not in self._config.table_formats:
+            return
+        result = await asyncio.to_thread(self._mirror_now)
+        if result.outcome is Outcome.HAS_DELETES:
+            settled = await asyncio.to_thread(
+                self._tools.rewriter.settle_deletes, self._layout.identifier
+            )
+            self._count("files rewritten for deletes", settled.files_before)
+            result = await asyncio.to_thread(self._mirror_now)
+        if result.outcome is Outcome.MIRRORED:
+            self._count("files added to Delta", result.adds)
+            self._count("files removed from Delta", result.removes)
+
+    async def _retention(self) -> None:
+        before = {
+            "table": self._config.table_retention_ms,
+            "log": self._config.retention_ms,
+        }
+        if set(before.values()) == {KEEP}:
+            return
+        now_ms = self._tools.clock.wall_ms()
+        files = await asyncio.to_thread(self._files)
+        if before["log"] != KEEP:
+            await self._move_log_starts(retention.too_old(files, now_ms - before["log"]))
+        if before["table"] != KEEP:
+            leaving = retention.too_old(files, now_ms - before["table"])
+            # First the stream's start: no consumer may look for rows that are gone.
+            await self._move_log_starts(leaving)
+            await asyncio.to_thread(self._remove, leaving)
+
+    async def _move_log_starts(self, leaving: retention.Leaving) -> None:
+        for partition, start in leaving.starts.items():
+            place = TopicPartition(self._topic.id, partition)
+            await self._tools.log_starts.delete_records(place, start)
+
+    def _remove(self, leaving: retention.Leaving) -> None:
+        for _ in range(_TRIES if leaving.paths else 0):
+            if retention.remove(self._table(), leaving.paths):
+                self._count("files past retention", len(leaving.paths))
+                return
+
+    async def _merge(self) -> None:
+        policy = self._tools.policy.merge
+
+        def work() -> None:
+            ends = TableState.of(self._table()).ends
+            chosen = small_files.windows(self._files(), ends, policy, is_seldom=self._is_seldom)
+            if chosen:
+                merged = self._tools.rewriter.merge(
+                    self._layout.identifier,
+                    target_bytes=policy.target_bytes,
+                    where=small_files.condition(chosen),
+                )
+                self._count("files merged", merged.files_before)
+                self._count("files made by merging", merged.files_after)
+                self._count("bytes merged", merged.bytes_read)
+
+        await asyncio.to_thread(work)
+
+    async def _manifests(self) -> None:
+        def work() -> None:
+            table = self._table()
+            snapshot = table.current_snapshot()
+            count = len(snapshot.manifests(table.io)) if snapshot else 0
+            if count > self._tools.policy.max_manifests:
+                gathered = self._tools.rewriter.gather_manifests(self._layout.identifier)
+                self._count("manifests gathered", gathered)
+
+        await asyncio.to_thread(work)
+
+    async def _delta_log(self) -> None:
+        if "delta" not in self._config.table_formats:
+            return
+
+        def work() -> int | None:
+            table = self._table()
+            return delta_care.care(table, TableFolder(table), self._tools.policy.checkpoint_after)
+
+        version = await asyncio.to_thread(work)
+        if version is not None:
+            self._count("Delta checkpoint", version)
+
+    async def _orphans(self) -> None:
+        folder = TableFolder(await asyncio.to_thread(self._table))
+        # In this order: what is listed, then intended, then committed is seen in one of the three.
+        listed = await asyncio.to_thread(folder.list)
+        intent = await self._tools.intents.intent(self._topic.id)
+        intended = []
+        if intent is not None:
+            append = TableAppend.from_body(UUID(intent.commit_id), intent.body)
+            intended = [file.path for file in append.files]
+        needed = await asyncio.to_thread(lambda: referenced(self._table(), intended))
+        note = await asyncio.to_thread(folder.read_note, orphans.NOTE)
+        now_ms = self._tools.clock.wall_ms()
+        verdict = orphans.judge(listed, needed, note, now_ms, self._tools.policy.orphans)
+        await asyncio.to_thread(folder.write_note, orphans.NOTE, verdict.waiting)
+        await self._still()
+        self._count("orphans deleted", await asyncio.to_thread(folder.delete, verdict.doomed))
+        self._count("orphan bytes deleted", sum(listed[path] for path in verdict.doomed))
+        self._count("orphans waiting", len(verdict.waiting))
+
+    async def _load(self) -> Table | None:
+        return await asyncio.to_thread(self._tools.catalog.load, self._layout)
+
+    def _table(self) -> Table:
+        table = self._tools.catalog.load(self._layout)
+        if table is None:
+            raise RedTable("the table is gone", snapshot_id=None, remedy="restore it")
+        return table
+
+    def _files(self) -> list[MirroredFile]:
+        table = self._table()
+        snapshot = table.current_snapshot()
+        return [] if snapshot is None else list(live_files(table, snapshot).values())
+
+    def _mirror_now(self) -> MirrorResult:
+        return mirror(self._table(), self._topic.id)
+
+    def _count(self, what: str, number: int) -> None:
+        if number:
+            self.done[what] = self.done.get(what, 0) + number
+            event(_log, logging.INFO, what, topic=self._topic.name, number=number)
+
+    def _named(self, step: str, error: LakestreamError) -> dict[str, object]:
+        return {"topic": self._topic.name, "step": step, "error": error}

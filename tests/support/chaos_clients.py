@@ -68,6 +68,7 @@ class Seat:
         self._arguments = arguments
         self._lives = count(1)
         self._journal = journals
+        self._progress = 0
         self.name = name
         self.client: Client | None = None
 
@@ -75,6 +76,11 @@ class Seat:
     def taken(self) -> Client:
         assert self.client is not None, f"nobody is {self.name}"
         return self.client
+
+    @property
+    def progress(self) -> int:
+        """The numbers that its clients printed last, all lives together."""
+        return self._progress + int((self.client and self.client.said) or 0)
 
     def start(self) -> None:
         self._journal = self._journals / f"{self.name}.{next(self._lives)}"
@@ -85,7 +91,7 @@ class Seat:
     def kill(self) -> None:
         """As a crash would."""
         self.taken.kill()
-        self.client = None
+        self._leave()
 
     def tell_to_stop(self) -> None:
         if self.client is not None:
@@ -97,4 +103,8 @@ class Seat:
         code = client.ended()
         unborn = code == -signal.SIGTERM and not self._journal.exists()
         assert code == 0 or unborn, f"{self.name} ended with {code}: {client.complaint()}"
+        self._leave()
+
+    def _leave(self) -> None:
+        self._progress = self.progress
         self.client = None

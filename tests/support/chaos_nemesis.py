@@ -8,10 +8,10 @@ for a while, however slowly brokers start, because nothing can go wrong where no
 import heapq
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import count
 from random import Random
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from tests.support.chaos_brokers import SESSION_S, Brokers
 from tests.support.chaos_clients import Seat
@@ -20,9 +20,9 @@ _TICK_S: Final = 0.05
 SHORT_DECK: Final = (
     *("rest", "rest"),
     *("kill some brokers", "kill all brokers", "pause a broker", "stop a broker"),
-    *("kill a member", "change a member"),
+    *("kill a client", "change a member"),
 )
-LONG_DECK: Final = (*SHORT_DECK, "rest", "kill a broker", "kill some brokers", "kill some brokers")
+LONG_DECK: Final = (*SHORT_DECK, "rest", "kill some brokers", "kill a broker", "kill a producer")
 
 
 class Pace(NamedTuple):
@@ -31,16 +31,22 @@ class Pace(NamedTuple):
     between: tuple[float, float]
     gone: tuple[float, float]
     deck: tuple[str, ...]
+    pause_sessions: tuple[float, ...] = (1, 5)
+
+
+class Struck(Protocol):
+    """The clients that are struck."""
+
+    members: list[Seat]
+    producers: list[Seat]
 
 
 class Nemesis:
     """Strikes while `run` is called; `heal` mends everything."""
 
-    def __init__(
-        self, brokers: Brokers, members: Sequence[Seat], random: Random, pace: Pace
-    ) -> None:
+    def __init__(self, brokers: Brokers, clients: Struck, random: Random, pace: Pace) -> None:
         self._brokers = brokers
-        self._members = members
+        self._clients = clients
         self._random = random
         self._pace = pace
         self._cards = self._deal()
@@ -83,8 +89,8 @@ class Nemesis:
 
     def _strike(self, blow: str) -> None:
         self.counts[blow] += 1
-        if blow in ("kill a member", "change a member"):
-            self._strike_member(kill=blow == "kill a member")
+        if blow in ("kill a client", "kill a producer", "change a member"):
+            self._strike_client(blow)
             return
         awake = self._brokers.awake()
         if blow == "rest" or not awake:
@@ -103,21 +109,28 @@ class Nemesis:
             self._brokers.stop(node)
         else:
             self._brokers.kill(node)
-        at_least_s = SESSION_S if blow == "pause a broker" else 0.0
-        self._later(lambda: self._brokers.bring_back(node), at_least_s=at_least_s)
+        # After one session the others do its work; after three of theirs it has to start again.
+        sessions = self._random.choice(self._pace.pause_sessions) if blow == "pause a broker" else 0
+        self._later(lambda: self._brokers.bring_back(node), at_least_s=sessions * SESSION_S)
 
-    def _strike_member(self, *, kill: bool) -> None:
-        seated = [seat for seat in self._members if seat.client and seat.name not in self._leaving]
+    def _strike_client(self, blow: str) -> None:
+        members, producers = self._clients.members, self._clients.producers
+        choice = {
+            "kill a client": [*members, *producers],
+            "kill a producer": producers,
+            "change a member": members,
+        }
+        seated = [s for s in choice[blow] if s.client is not None and s.name not in self._leaving]
         if not seated:
             return
         seat = self._random.choice(seated)
-        if kill:
-            seat.kill()
-            self._later(seat.start)
-        else:
+        if blow == "change a member":
             seat.tell_to_stop()
             self._leaving.add(seat.name)
             self._later(lambda: self._replace(seat))
+        else:
+            seat.kill()
+            self._later(seat.start)
 
     def _replace(self, seat: Seat) -> None:
         """A member leaves in its own time, which an outage of all brokers makes longer."""

@@ -1,10 +1,10 @@
 """An idempotent producer as a program: it sends at a pace until it is told to stop, then flushes.
 
-    python -m tests.support.chaos_producer --bootstrap … --journal FILE --name anna --rate 1000 \
+    python -m tests.support.chaos_producer --bootstrap … --journal FILE --rate 1000 \
         --topic orders:6:keyed --topic clicks:4:explicit
 
-The journal holds every value before it is sent and every answer. The number of acknowledged records
-is printed as it grows. Ends with 0 when everything is answered.
+The journal, whose name is the producer's, holds every value before it is sent and every answer. The
+number of acknowledged records is printed as it grows. Ends with 0 when everything is answered.
 """
 
 import argparse
@@ -160,12 +160,11 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--journal", type=Path, required=True)
-    parser.add_argument("--name", required=True)
     parser.add_argument("--rate", type=float, required=True)
     parser.add_argument("--topic", type=Target.parse, action="append", required=True)
     given = parser.parse_args()
     life = Life()
-    plan = Plan(given.name, given.topic)
+    plan = Plan(given.journal.name, given.topic)
     sender = Sender(given.bootstrap, Journal(given.journal))
     due = time.monotonic()
     while life.goes_on:

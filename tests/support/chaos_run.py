@@ -4,16 +4,17 @@ start ─► strike until time and records are enough ─► heal ─► produce
 the watcher reach the end ─► a fresh consumer reads all ─► the checkers count every anomaly
 """
 
+import gc
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Final
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -71,7 +72,7 @@ def run_chaos(folder: Path, size: Size, random: Random, settings: Sequence[str])
         _create_topics(brokers.bootstrap)
         clients = Clients(brokers.bootstrap, journals, size)
         with clients.at_work():
-            nemesis = Nemesis(brokers, clients.members, random, size.pace)
+            nemesis = Nemesis(brokers, clients, random, size.pace)
             began = time.monotonic()
             nemesis.run(lambda: _goes_on(clients, size, began))
             took_s = time.monotonic() - began
@@ -98,7 +99,7 @@ class Clients:
                 "chaos_producer",
                 journals,
                 f"producer.{name}",
-                [*where, *targets, rate, "--name", name],
+                [*where, *targets, rate],
             )
             for name in PRODUCERS
         ]
@@ -116,7 +117,7 @@ class Clients:
 
     @property
     def acknowledged(self) -> int:
-        return sum(int(seat.taken.said or 0) for seat in self.producers)
+        return sum(seat.progress for seat in self.producers)
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
@@ -162,7 +163,7 @@ def _goes_on(clients: Clients, size: Size, began: float) -> bool:
 
 
 def _create_topics(bootstrap: str) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     wanted = [
         NewTopic(topic, count, 1, config={"lakestream.profile": PROFILES[topic]})
         for topic, count in TOPICS.items()
@@ -206,13 +207,15 @@ def _drained(bootstrap: str, group: str, final: dict[str, list[Row]]) -> dict[st
     places = [TopicPartition(topic, n) for topic, n in PARTITIONS]
     deadline = time.monotonic() + _DRAIN_S
     try:
-        while True:
-            committed = consumer.committed(places, timeout=60)
-            stored = {f"{each.topic}-{each.partition}": max(each.offset, 0) for each in committed}
-            done = all(stored[name] >= len(rows) for name, rows in final.items())
-            if done or time.monotonic() > deadline:
-                return stored
+        stored: dict[str, int] = {}
+        while time.monotonic() < deadline:
+            with suppress(KafkaException):  # A coordinator may just now be chosen.
+                committed = consumer.committed(places, timeout=30)
+                stored = {f"{each.topic}-{each.partition}": each.offset for each in committed}
+            if all(stored.get(name, 0) >= len(rows) for name, rows in final.items()):
+                break
             time.sleep(0.2)
+        return stored
     finally:
         consumer.close()
 
@@ -224,7 +227,20 @@ def _report(
     counts: Counter[str],
     seconds: float,
 ) -> Report:
-    evidence: Evidence = gather(journals)
+    gc.disable()  # It would walk through millions of rows again and again.
+    try:
+        return _judge(gather(journals), final, stored, counts, seconds)
+    finally:
+        gc.enable()
+
+
+def _judge(
+    evidence: Evidence,
+    final: dict[str, list[Row]],
+    stored: dict[str, dict[str, int]],
+    counts: Counter[str],
+    seconds: float,
+) -> Report:
     found = evidence.anomalies(final) + evidence.errors
     ends = {name: len(rows) for name, rows in final.items()}
     for group, committed in stored.items():

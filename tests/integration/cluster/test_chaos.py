@@ -26,7 +26,7 @@ SHORT: Final = Size(
     records=40_000,
     rate=3_000,
     members=2,
-    pace=Pace(between=(0.5, 2.0), gone=(0.0, 1.5), deck=SHORT_DECK),
+    pace=Pace(between=(0.5, 2.0), gone=(0.0, 1.5), deck=SHORT_DECK, pause_sessions=(1,)),
     session_ms=3_000,
 )
 FULL: Final = Size(

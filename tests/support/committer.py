@@ -2,11 +2,13 @@
 
     python -m tests.support.committer URL TOPIC_ID BROKER_ID SEGMENTS
 
-It waits for a line on standard input, then prints the base offset of each of its batches.
+For each line on standard input it commits so many segments and prints, for each of them, the base
+offsets of its batches.
 """
 
 import asyncio
 import sys
+from itertools import count, islice
 from uuid import UUID
 
 from lakestream_spark.core.clock import SystemClock
@@ -20,11 +22,12 @@ async def main(url: str, topic_id: str, broker_id: str, segments: str) -> None:
     writer = await metadata.writers.register(BrokerId(int(broker_id)), "cost")
     partition = TopicPartition(TopicId(UUID(topic_id)), 0)
     print("ready", flush=True)
-    sys.stdin.readline()
-    for n in range(1, int(segments) + 1):
-        segment = stored(writer, n, (partition, [header(3), header(1)]))
-        receipt = await metadata.sequencer.commit(segment)
-        print(*(answer.base_offset for answer in answers(segment, receipt)[0]), flush=True)
+    numbers = count(1)
+    while sys.stdin.readline():
+        for n in islice(numbers, int(segments)):
+            segment = stored(writer, n, (partition, [header(3), header(1)]))
+            receipt = await metadata.sequencer.commit(segment)
+            print(*(answer.base_offset for answer in answers(segment, receipt)[0]), flush=True)
     await metadata.close()
 
 

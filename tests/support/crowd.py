@@ -72,23 +72,23 @@ class Crowd:
     async def at_work(self, appender: Appender, *, pause_s: float = 0.01) -> AsyncIterator[None]:
         """They send while the body runs; after it they resend until everything is answered."""
         stopping = asyncio.Event()
-        async with asyncio.timeout(90), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(270), asyncio.TaskGroup() as group:
             for producer in self.producers:
                 group.create_task(producer.run(appender, stopping, pause_s=pause_s))
             yield
             stopping.set()
 
-    async def until(self, happened: Callable[[], bool], *, within_s: float = 30.0) -> None:
+    async def until(self, happened: Callable[[], bool], *, within_s: float = 120.0) -> None:
         deadline = asyncio.get_running_loop().time() + within_s
         while not happened():
             last_errors = {each.last_error for each in self.producers}
             assert asyncio.get_running_loop().time() < deadline, (self.errors, last_errors)
             await asyncio.sleep(0.02)
 
-    async def progress(self, batches: int, *, within_s: float = 30.0) -> None:
+    async def progress(self, batches: int) -> None:
         """Wait for so many more answers."""
         wanted = len(self.history.acks) + batches
-        await self.until(lambda: len(self.history.acks) >= wanted, within_s=within_s)
+        await self.until(lambda: len(self.history.acks) >= wanted)
 
     async def assert_sound(self) -> None:
         """Everything sent was answered in the end; it is there once, in its place, in order."""

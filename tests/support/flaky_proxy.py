@@ -69,6 +69,9 @@ class FlakyProxy:
         self._uploads_to_cut, self._cut_after = times, after_bytes
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._server is None:
+            writer.transport.abort()  # taken from the queue of a socket that is closed by now
+            return
         task = asyncio.create_task(self._serve(reader, writer), name="flaky-proxy")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -1,17 +1,14 @@
 """The program with the franz-go scripts, built once into the user's cache."""
 
-import os
 import shutil
-import subprocess
 import tempfile
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from tests.support.kafka_jars import cache_folder
+from tests.support.fetching import cache_folder, one_at_a_time, run_patiently
 
 _SOURCE: Final = Path(__file__).parents[1] / "compat" / "franz"
-_BUILD_TIMEOUT_S: Final = 600
 
 
 def franz_binary() -> Path:
@@ -23,18 +20,15 @@ def franz_binary() -> Path:
         return built
     go = shutil.which("go")
     assert go is not None, "Go is missing: install it from https://go.dev/dl"
-    built.parent.mkdir(parents=True, exist_ok=True)
+    with one_at_a_time(built.parent):
+        if not built.exists():
+            _build(go, built)
+    return built
+
+
+def _build(go: str, built: Path) -> None:
     with tempfile.TemporaryDirectory(dir=built.parent) as scratch:
-        done = subprocess.run(
-            [go, "build", "-o", f"{scratch}/franz", "."],
-            cwd=_SOURCE,
-            env=os.environ,
-            timeout=_BUILD_TIMEOUT_S,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = run_patiently([go, "build", "-o", f"{scratch}/franz", "."], cwd=_SOURCE)
         assert done.returncode == 0, done.stderr[-2000:]
         # Renamed when whole, so that another test run never starts half a program.
         (Path(scratch) / "franz").rename(built)
-    return built

@@ -41,7 +41,7 @@ def produce(bootstrap: str, topic: str, records: Sequence[Sent], **config: Any) 
             partition=0,
             on_delivery=lambda error, message: delivered.append((error, message)),
         )
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     for error, _ in delivered:
         if error is not None:
             raise KafkaException(error)
@@ -49,7 +49,7 @@ def produce(bootstrap: str, topic: str, records: Sequence[Sent], **config: Any) 
 
 
 def consume(
-    bootstrap: str, topic: str, *, offset: int, count: int, within_s: float = 20.0
+    bootstrap: str, topic: str, *, offset: int, count: int, within_s: float = 90.0
 ) -> list[Received]:
     """The next `count` records of partition 0 from `offset` on, without a group."""
     consumer = Consumer(

@@ -4,7 +4,6 @@ What always holds: a folder of the cache is complete or absent, and another set 
 """
 
 import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from hashlib import sha256
@@ -13,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from lakestream_spark.spark.jars import require_java, require_pyspark
+from tests.support.fetching import cache_folder, one_at_a_time, run_patiently
 
 KAFKA_VERSION: Final = "4.3.1"
 
@@ -32,14 +32,6 @@ _SHIPPED_WITH_SPARK: Final = (
     "org.slf4j:*",
     "org.xerial.snappy:*",
 )
-
-_FETCH_TIMEOUT_S: Final = 600
-
-
-def cache_folder() -> Path:
-    """The folder of everything that tests fetch or build once."""
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "lakestream"
 
 
 def kafka_classpath() -> str:
@@ -64,9 +56,10 @@ def fetched(coordinates: Sequence[str], exclude: Sequence[str] = ()) -> list[Pat
     name = sha256("\n".join([*coordinates, "without", *exclude]).encode()).hexdigest()[:12]
     folder = cache_folder() / "kafka-jars" / name
     if not folder.is_dir():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(prefix="resolving-", dir=folder.parent) as scratch:
-            _publish(_fetch(coordinates, exclude, Path(scratch)), folder)
+        with one_at_a_time(folder.parent):
+            if not folder.is_dir():
+                with TemporaryDirectory(prefix="resolving-", dir=folder.parent) as scratch:
+                    _fetch(coordinates, exclude, Path(scratch)).rename(folder)
     return sorted(folder.glob("*.jar"))
 
 
@@ -76,7 +69,7 @@ def _fetch(coordinates: Sequence[str], exclude: Sequence[str], scratch: Path) ->
     program = scratch / "nothing.py"
     program.touch()
     excluded = ("--exclude-packages", ",".join(exclude)) if exclude else ()
-    done = subprocess.run(
+    done = run_patiently(
         [
             str(home / "bin" / "spark-submit"),
             *("--master", "local[1]", "--conf", f"spark.jars.ivy={scratch}"),
@@ -84,19 +77,6 @@ def _fetch(coordinates: Sequence[str], exclude: Sequence[str], scratch: Path) ->
             str(program),
         ],
         env=os.environ | {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable},
-        timeout=_FETCH_TIMEOUT_S,
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert done.returncode == 0, f"{coordinates} could not be fetched: {done.stderr[-2000:]}"
     return scratch / "jars"
-
-
-def _publish(jars: Path, folder: Path) -> None:
-    try:
-        jars.rename(folder)
-    except OSError:
-        # Another process was first; a rename never replaces a folder that has files.
-        if not folder.is_dir():
-            raise

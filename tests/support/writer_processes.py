@@ -25,7 +25,7 @@ class WriterProcess:
     def alive(self) -> bool:
         return not self.exited.done()
 
-    async def ended(self, *, within_s: float = 30.0) -> int:
+    async def ended(self, *, within_s: float = 150.0) -> int:
         """The exit code, once it has ended by itself."""
         return await asyncio.wait_for(asyncio.shield(self.exited), within_s)
 
@@ -84,7 +84,7 @@ class Nursery:
         assert self._process is not None
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(argv).encode() + b"\n")
-        return await asyncio.wait_for(self._starting.get(), 30)
+        return await asyncio.wait_for(self._starting.get(), 150)
 
     async def _listen(self, process: Process) -> None:
         assert process.stdout is not None

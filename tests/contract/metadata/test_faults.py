@@ -28,6 +28,7 @@ HANG_AT_COMMIT = f"""
     CREATE CONSTRAINT TRIGGER hang AFTER INSERT ON plans
         DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION hang();
 """
+LOCK_PLAN = "SELECT number FROM plans WHERE number = $1 FOR UPDATE"
 TERMINATE_WAITING = """
     SELECT pg_terminate_backend(pid) FROM pg_stat_activity
     WHERE wait_event_type = 'Lock' AND wait_event = 'advisory'
@@ -60,7 +61,7 @@ async def blocker(postgres_url):
 
 
 async def _terminate_waiting(blocker) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while not await blocker.fetch(TERMINATE_WAITING):
             await asyncio.sleep(0.02)
 
@@ -104,10 +105,14 @@ async def test_a_deadlock_is_a_reason_to_try_again(on_postgres):
     for _ in range(2):
         await on_postgres.tables.create_plan({})
 
+    held: set[int] = set()
+
     def lock(first: int, second: int) -> Transaction[None]:
-        for number in (first, second):
-            yield Fetch("SELECT number FROM plans WHERE number = $1 FOR UPDATE", (number,))
-            yield Fetch("SELECT pg_sleep(0.3)")
+        yield Fetch(LOCK_PLAN, (first,))
+        held.add(first)
+        while len(held) < 2:  # each has its first before anybody wants its second
+            yield Fetch("SELECT pg_sleep(0.01)")
+        yield Fetch(LOCK_PLAN, (second,))
 
     results = await asyncio.gather(
         on_postgres.database.run(lock(1, 2)),

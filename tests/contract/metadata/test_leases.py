@@ -111,7 +111,7 @@ class Pause:
             if "FROM leases" in sql and "FOR SHARE" in sql:
                 self.reached.set()
                 if self._blocker is None:
-                    self._gate.wait(20)
+                    self._gate.wait(120)
                 yield Exclusive(PAUSE_KEY)
             try:
                 statement = tx.send(rows)
@@ -136,7 +136,7 @@ async def pause(store: str, url: str):
 
 
 async def _until(reached: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while not reached():
             await asyncio.sleep(0.01)
 

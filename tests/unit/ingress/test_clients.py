@@ -36,11 +36,11 @@ async def test_consumer_learns_the_ends_and_offsets_by_time(
     sent = [Sent(None, b"v", timestamp_ms=time) for time in (100, 300, 200)]
     await asyncio.to_thread(produce, lake.bootstrap, "orders", sent)
     partition = TopicPartition("orders", 0)
-    ends = await asyncio.to_thread(consumer.get_watermark_offsets, partition, 10)
+    ends = await asyncio.to_thread(consumer.get_watermark_offsets, partition, 60)
     assert ends == (0, 3)
     for time, offset in ((50, 0), (150, 1), (300, 1), (301, -1)):
         wanted = TopicPartition("orders", 0, time)
-        (found,) = await asyncio.to_thread(consumer.offsets_for_times, [wanted], 10)
+        (found,) = await asyncio.to_thread(consumer.offsets_for_times, [wanted], 60)
         assert found.offset == offset
 
 

@@ -19,7 +19,7 @@ from tests.support.clock import SimulatedClock
 from tests.support.registry import MemoryRegistry, registration
 
 LIVENESS = Liveness(beat_s=1.0, session_s=6.0)
-PARTITIONS = [TopicPartition(TopicId(UUID(int=n // 10)), n % 10) for n in range(300)]
+PARTITIONS = [TopicPartition(TopicId(UUID(int=n // 10)), n % 10) for n in range(1_000)]
 
 
 @pytest.fixture

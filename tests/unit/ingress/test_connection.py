@@ -1,5 +1,6 @@
 import struct
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from kio.schema.api_versions.v3.request import ApiVersionsRequest
@@ -12,6 +13,7 @@ from lakestream_spark.app import RunningBroker
 from lakestream_spark.core.ids import TopicPartition
 from lakestream_spark.ingress.dispatch import OFFERED
 from tests.support.batches import make_batch
+from tests.support.embedded import embedded_lake
 from tests.support.wire import Wire
 
 API_VERSIONS = ApiVersionsRequest(client_software_name="test", client_software_version="1")
@@ -21,7 +23,7 @@ def produce(records: bytes, *, topic: str = "orders", partition: int = 0) -> Pro
     data = PartitionProduceData(index=i32(partition), records=Records(records))
     return ProduceRequest(
         acks=i16(-1),
-        timeout=i32Timedelta.parse(timedelta(seconds=5)),
+        timeout=i32Timedelta.parse(timedelta(seconds=60)),
         topic_data=(TopicProduceData(name=TopicName(topic), partition_data=(data,)),),
     )
 
@@ -43,20 +45,22 @@ async def test_answers_leave_in_request_order_though_later_ones_are_ready_first(
     assert (await wire.receive(18, 3))[0] == 2
 
 
-async def test_pipelined_produces_share_a_flush_and_keep_their_order(
-    lake: RunningBroker, wire: Wire
-) -> None:
-    topic = await lake.metadata.topics.create("orders")
-    for number in range(5):
-        await wire.send(produce(make_batch([b"a", b"b"])), number)
-    offsets = []
-    for number in range(5):
-        correlation_id, body = await wire.receive(0, 9)
-        assert correlation_id == number
-        offsets.append(body.responses[0].partition_responses[0].base_offset)
-    assert offsets == [0, 2, 4, 6, 8]
-    located = await lake.metadata.extents.locate(TopicPartition(topic.id, 0), 0, 1 << 20)
-    assert len({extent.segment_id for extent in located.extents}) == 1
+async def test_pipelined_produces_share_a_flush_and_keep_their_order(tmp_path: Path) -> None:
+    # Long between flushes: all five are read before the first, also by a slow machine.
+    async with embedded_lake(tmp_path, flush_ms=2000) as lake:
+        wire = await Wire.connect(lake.address.port)
+        topic = await lake.metadata.topics.create("orders")
+        for number in range(5):
+            await wire.send(produce(make_batch([b"a", b"b"])), number)
+        offsets = []
+        for number in range(5):
+            correlation_id, body = await wire.receive(0, 9)
+            assert correlation_id == number
+            offsets.append(body.responses[0].partition_responses[0].base_offset)
+        assert offsets == [0, 2, 4, 6, 8]
+        located = await lake.metadata.extents.locate(TopicPartition(topic.id, 0), 0, 1 << 20)
+        assert len({extent.segment_id for extent in located.extents}) == 1
+        await wire.close()
 
 
 @pytest.mark.parametrize(

@@ -17,13 +17,14 @@ from lakestream_spark.ingress.housekeeping import (
 )
 from lakestream_spark.ingress.stopping import GracefulStop
 from lakestream_spark.ingress.upkeep import Loop, Upkeep
-from lakestream_spark.metadata import open_metadata
 from lakestream_spark.metadata.leases import Leases
+from lakestream_spark.metadata.store import services
 from lakestream_spark.objectstore.keys import segment_key
 from lakestream_spark.objectstore.memory import MemoryStore
 from lakestream_spark.wal.reclaim import ReclaimPolicy
 from tests.support.clock import SimulatedClock
 from tests.support.registry import registration
+from tests.support.sqlite import InlineSqlite
 
 LIVENESS = Liveness(beat_s=1.0, session_s=6.0)
 
@@ -35,7 +36,8 @@ def clock() -> SimulatedClock:
 
 @pytest.fixture
 async def metadata(clock):
-    opened = await open_metadata("sqlite://", clock=clock)
+    # Without a thread: time passes only when everything that happens now has happened.
+    opened = await services(InlineSqlite(), clock)
     yield opened
     await opened.close()
 
@@ -167,9 +169,9 @@ async def test_housekeeping_collects_the_orphans_of_a_dead_broker(metadata, cloc
     house = Housekeeping(metadata, {"cost": store}, cluster, clock, policy)
     beat = loop(cluster.tick, name="heartbeat", every_s=1.0)
     async with running(Upkeep([beat, *house.loops(LIVENESS)], clock, Random(1))):
-        await _pass(clock, 10)
+        await clock.advance(10)
         assert [info.key async for info in store.list("")] == [orphan]
-        await _pass(clock, 20)
+        await clock.advance(20)
     assert [info.key async for info in store.list("")] == []
     await house.release()
 
@@ -207,10 +209,3 @@ async def test_a_step_of_a_stop_that_hangs_or_fails_does_not_keep_the_next_from_
         await stop.step(name, step)
     assert done == ["work"]
     assert [record.facts["step"] for record in caplog.records] == ["hang", "fail"]
-
-
-async def _pass(clock: SimulatedClock, seconds: int) -> None:
-    """Let time pass in steps; the store's thread needs real moments to answer."""
-    for _ in range(seconds):
-        await clock.advance(1.0)
-        await asyncio.sleep(0.02)

@@ -136,6 +136,7 @@ async def test_when_the_store_is_slow_callers_wait_and_memory_stays_bounded() ->
     async with bench(policy) as b:
         b.store.gated = True
         sends = [b.send(A0, b"x" * 900) for _ in range(20)]
+        await b.store.waits_for(key(2))
         await asyncio.sleep(0.05)
         assert b.writer.inflight_bytes <= 4000
         assert len(b.store.put_keys) == 2
@@ -169,7 +170,8 @@ async def test_a_failed_upload_uses_no_offset_and_its_callers_may_retry() -> Non
 
 
 async def test_later_batches_of_a_failed_producer_are_refused_and_others_are_not() -> None:
-    async with bench() as b:
+    clock = SimulatedClock()  # what is sealed by hand is not sealed by age before
+    async with bench(QUICK, clock) as b:
         b.store.gated = True
         head = b.send(A0, b"0", producer=9, sequence=0)
         await settle()
@@ -185,10 +187,12 @@ async def test_later_batches_of_a_failed_producer_are_refused_and_others_are_not
         b.store.open(key(2))
         with pytest.raises(Unavailable):
             await head
+        await clock.advance(1)
         assert [a.verdict for a in await sealed] == [Verdict.OUT_OF_ORDER]
         assert [a.verdict for a in await still_open] == [Verdict.OUT_OF_ORDER]
         assert await other == [BatchAnswer(Verdict.ACCEPTED, 0)]
         resent = [b.send(A0, b"%d" % n, producer=9, sequence=n) for n in range(3)]
+        await clock.advance(1)
         answers = await asyncio.gather(*resent)
     assert [a.base_offset for (a,) in answers] == [0, 1, 2]
 
@@ -217,7 +221,7 @@ async def test_a_caller_is_answered_in_time_while_its_commit_stays_unknown() -> 
 
 
 async def test_a_fenced_writer_stops_and_says_so_to_everybody() -> None:
-    async with bench() as b:
+    async with bench(QUICK, SimulatedClock()) as b:
         b.store.gated = True
         first = b.send(A0, b"1")
         await settle()

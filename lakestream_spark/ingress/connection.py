@@ -20,10 +20,11 @@ from lakestream_spark.ingress.client import Client
 from lakestream_spark.ingress.dispatch import begin
 from lakestream_spark.ingress.frames import FrameBuffer
 from lakestream_spark.ingress.messages import read_envelope
+from lakestream_spark.kafka.pieces import Pieces
 
 _log: Final = logging.getLogger(__name__)
 
-Answer = asyncio.Task[memoryview | None]
+Answer = asyncio.Task[Pieces | None]
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -192,7 +193,7 @@ class Connection(asyncio.BufferedProtocol):
             answer = await waiting
             if answer is None or self._transport is None:
                 continue
-            self._transport.write(answer)
+            self._transport.writelines(answer.parts)
             if not self._writable.is_set():
                 await self._writable.wait()
             if self._transport.is_closing():

@@ -54,6 +54,7 @@ from lakestream_spark.ingress.messages import (
     errors_in,
     read_request,
 )
+from lakestream_spark.kafka.pieces import Pieces
 
 Handle = Callable[[Broker, Request], Awaitable[ResponsePayload | None]]
 Begin = Callable[[Broker, Request], Awaitable[Awaitable[ResponsePayload | None]]]
@@ -126,7 +127,7 @@ _SERIES: Final = {key: metrics.api(api_name(key, api.versions[0])) for key, api 
 
 async def begin(
     broker: Broker, envelope: Envelope, frame: Frame, client: Client
-) -> Coroutine[Any, Any, memoryview | None]:
+) -> Coroutine[Any, Any, Pieces | None]:
     """Start a request; the result becomes its encoded answer (None: no answer is sent)."""
     api = APIS.get(envelope.api_key)
     if api is None:
@@ -147,9 +148,7 @@ async def _given(response: ResponsePayload) -> ResponsePayload:
     return response
 
 
-async def _encoded(
-    envelope: Envelope, answer: Awaitable[ResponsePayload | None]
-) -> memoryview | None:
+async def _encoded(envelope: Envelope, answer: Awaitable[ResponsePayload | None]) -> Pieces | None:
     response = await answer
     if response is None:
         return None
@@ -159,12 +158,12 @@ async def _encoded(
 
 
 async def _counted(
-    answer: Awaitable[memoryview | None],
+    answer: Awaitable[Pieces | None],
     envelope: Envelope,
     clock: Clock,
     began: float,
     request_bytes: int,
-) -> memoryview | None:
+) -> Pieces | None:
     encoded = await answer
     series = _SERIES[envelope.api_key]
     series.answered(clock.monotonic() - began, request_bytes, len(encoded) if encoded else 0)

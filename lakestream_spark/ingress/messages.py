@@ -4,12 +4,11 @@ Each version has its own classes. A handler names every field of a response once
 version does not have are left out, and what an older version cannot say is not said.
 """
 
-import io
 import struct
 from collections.abc import Iterator
 from dataclasses import fields
 from functools import cache
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import IO, Any, Final, NamedTuple, TypeAlias, cast
 
 from kio.index import load_payload_module, load_request_schema
 from kio.schema.errors import ErrorCode
@@ -20,6 +19,7 @@ from kio.static.protocol import ResponsePayload
 
 from lakestream_spark.core.errors import Rejected
 from lakestream_spark.ingress.client import Client
+from lakestream_spark.kafka.pieces import Piece, Pieces
 
 _PREFIX: Final = struct.Struct(">hhi")
 _SIZE: Final = struct.Struct(">i")
@@ -69,16 +69,39 @@ def read_request(envelope: Envelope, frame: Frame, client: Client) -> Request:
     return Request(envelope, message, header.client_id, client)
 
 
-def encode_response(envelope: Envelope, response: ResponsePayload) -> memoryview:
-    """The whole frame, its size in front; a view, so that records are not copied once more."""
-    buffer = io.BytesIO()
-    buffer.write(bytes(_SIZE.size))
+def encode_response(envelope: Envelope, response: ResponsePayload) -> Pieces:
+    """The whole frame, its size in front; records stay in the pieces they are in."""
+    sink = _Sink()
+    stream = cast("IO[bytes]", sink)  # kio calls nothing but `write`
     header = response.__header_schema__
-    entity_writer(header)(buffer, header(correlation_id=i32(envelope.correlation_id)))
-    entity_writer(type(response))(buffer, response)
-    frame = buffer.getbuffer()
-    _SIZE.pack_into(frame, 0, len(frame) - _SIZE.size)
-    return frame
+    entity_writer(header)(stream, header(correlation_id=i32(envelope.correlation_id)))
+    entity_writer(type(response))(stream, response)
+    return sink.frame()
+
+
+class _Sink:
+    """What kio writes a response to; `Pieces` pass through without a copy."""
+
+    __slots__ = ("_parts", "_small")
+
+    def __init__(self) -> None:
+        self._small = bytearray(_SIZE.size)
+        self._parts: list[Piece] = [self._small]
+
+    def write(self, data: bytes | Pieces) -> None:
+        if isinstance(data, Pieces):
+            if data:
+                self._parts += data.parts
+                self._small = bytearray()
+                self._parts.append(self._small)
+        else:
+            self._small += data
+
+    def frame(self) -> Pieces:
+        first = self._parts[0]
+        assert isinstance(first, bytearray)
+        _SIZE.pack_into(first, 0, sum(map(len, self._parts)) - _SIZE.size)
+        return Pieces(self._parts)
 
 
 def api_name(api_key: int, version: int) -> str:

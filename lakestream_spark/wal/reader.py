@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 from lakestream_spark.core.errors import Corrupt, InvalidBatch, LakestreamError, OffsetOutOfRange
 from lakestream_spark.core.ids import TopicPartition
 from lakestream_spark.kafka.batch import STAMP_BYTES, stamp, walk
+from lakestream_spark.kafka.pieces import Piece, Pieces
 from lakestream_spark.kafka.records import TimestampedOffset, first_offset_at_or_after
 from lakestream_spark.objectstore.store import ObjectStore
 from lakestream_spark.wal.cache import WalCache
@@ -23,6 +24,10 @@ from lakestream_spark.wal.fetcher import ExtentFetcher, SegmentGone
 from lakestream_spark.wal.ports import ExtentIndex, ExtentLocation, Located, PartitionEnds, Wanted
 
 _MAX_PLANS: Final = 8
+_MIN_PIECE_BYTES: Final = 4096
+"""Smaller pieces are joined: a system call takes few of them at a time."""
+_MIN_SHARE: Final = 1 / 16
+"""A view keeps all of its segment in memory until it is sent; below this share it is copied."""
 
 
 class ReadRequest(NamedTuple):
@@ -42,12 +47,17 @@ class ReadRequest(NamedTuple):
 class ReadResult(NamedTuple):
     """Whole batches, and the partition's borders at the time they were located.
 
-    `data` is empty at the high watermark, and below the table end: the table serves that.
+    `pieces` is empty at the high watermark, and below the table end: the table serves that.
     """
 
-    data: bytes
+    pieces: Pieces
     next_offset: int
     ends: PartitionEnds
+
+    @property
+    def data(self) -> bytes:
+        """The same in one piece: a copy."""
+        return bytes(self.pieces)
 
 
 class WalReader:
@@ -209,19 +219,21 @@ def _lost(partition: TopicPartition, extent: ExtentLocation) -> Corrupt:
 
 def _assemble(request: ReadRequest, located: Located, chunks: Sequence[memoryview]) -> ReadResult:
     """Stamp the batches from the one that holds the offset on, and stop at the byte bound."""
-    parts: list[bytes | memoryview] = []
+    parts: list[Piece] = []
     size, next_offset = 0, request.offset
     for extent, chunk in zip(located.extents, chunks, strict=True):
+        own: list[Piece] = []
         base = extent.base_offset
         for position, header in walk(chunk, where=str(extent.segment_id)):
             following = base + header.offsets
             if following > request.offset:
                 fits = size + header.size <= request.max_bytes
-                if not fits and (parts or not request.at_least_one):
-                    return ReadResult(b"".join(parts), next_offset, located.ends)
-                # Cached bytes are shared and stay as they are: one copy of everything, at the end.
-                parts.append(stamp(base, header.length))
-                parts.append(chunk[position + STAMP_BYTES : position + header.size])
+                if not fits and (size or not request.at_least_one):
+                    parts += _kept(own, chunk)
+                    return ReadResult(Pieces(parts), next_offset, located.ends)
+                # Cached bytes are shared and stay as they are: new bytes go in front of a view.
+                own.append(stamp(base, header.length))
+                own.append(chunk[position + STAMP_BYTES : position + header.size])
                 size += header.size
                 next_offset = following
             base = following
@@ -233,7 +245,17 @@ def _assemble(request: ReadRequest, located: Located, chunks: Sequence[memoryvie
                 expected=extent.next_offset,
                 actual=base,
             )
-    return ReadResult(b"".join(parts), next_offset, located.ends)
+        parts += _kept(own, chunk)
+    return ReadResult(Pieces(parts), next_offset, located.ends)
+
+
+def _kept(parts: list[Piece], chunk: memoryview) -> list[Piece]:
+    """The pieces of a chunk as views, or in one copy where that is cheaper or holds less memory."""
+    size = sum(map(len, parts))
+    whole = len(chunk.obj) if isinstance(chunk.obj, bytes) else len(chunk)
+    if size < len(parts) * _MIN_PIECE_BYTES or size < whole * _MIN_SHARE:
+        return [b"".join(parts)] if parts else parts
+    return parts
 
 
 def _first_in(

@@ -19,7 +19,7 @@ from tests.benchmarks.brokers import (
     contenders,
     run_clients,
 )
-from tests.benchmarks.harness import Aim, Cost, Options, Report, in_turns, run
+from tests.benchmarks.harness import GB, MB, Aim, Options, Report, in_turns, run
 
 NAMES: Final = (LATENCY, KAFKA, KAFKA_SYNC)
 _TAIL_BYTES: Final = 100_000_000
@@ -41,8 +41,8 @@ ALL_CASES: Final = tuple(
 
 
 class Read(NamedTuple):
-    cost: Cost
-    bytes: int
+    mb_per_s: float
+    cpu_s_per_gb: float
 
 
 def read(contender: Contender, case: Case, tail: int, times: int) -> Read:
@@ -62,9 +62,8 @@ def read(contender: Contender, case: Case, tail: int, times: int) -> Read:
         before = contender.cpu_s()
         results = run_clients([spec | {"role": "consume"}] * case.consumers)
         cpu_s = contender.cpu_s() - before
-    began = min(each["began"] for each in results)
-    wall_s = max(each["ended"] for each in results) - began
-    return Read(Cost(wall_s, cpu_s), sum(each["bytes"] for each in results))
+    size = sum(each["bytes"] for each in results)
+    return Read(sum(each["bytes"] / each["seconds"] for each in results) / MB, cpu_s / size * GB)
 
 
 async def compare(
@@ -79,8 +78,8 @@ async def compare(
         return take
 
     reads = await in_turns(rounds, {name: turn(each) for name, each in brokers.items()})
-    rates = {n: [each.cost.mb_per_s(each.bytes) for each in own] for n, own in reads.items()}
-    cpus = {n: [each.cost.cpu_s_per_gb(each.bytes) for each in own] for n, own in reads.items()}
+    rates = {name: [each.mb_per_s for each in own] for name, own in reads.items()}
+    cpus = {name: [each.cpu_s_per_gb for each in own] for name, own in reads.items()}
     rate = {name: statistics.median(own) for name, own in rates.items()}
     cpu = {name: statistics.median(own) for name, own in cpus.items()}
     for name in reads:

@@ -24,6 +24,7 @@ from lakestream_spark.ingress.errors import error_code
 from lakestream_spark.ingress.fetch_sessions import NO_SESSION, Opened, Shown, TopicKey, Want
 from lakestream_spark.ingress.lookup import find_partition, find_topic_by_key
 from lakestream_spark.ingress.messages import Request
+from lakestream_spark.kafka.pieces import Pieces
 from lakestream_spark.metadata.topics import Topic
 from lakestream_spark.wal.ports import PartitionEnds
 from lakestream_spark.wal.reader import ReadRequest
@@ -33,6 +34,7 @@ VERSIONS: Final = range(4, 19)
 
 _UNKNOWN_ENDS: Final = PartitionEnds(-1, -1, -1, -1)
 _LEADER_EPOCH: Final = 0
+_NOTHING: Final = Pieces()
 
 
 class _Read(NamedTuple):
@@ -41,7 +43,7 @@ class _Read(NamedTuple):
     want: Want
     code: ErrorCode
     ends: PartitionEnds = _UNKNOWN_ENDS
-    data: bytes = b""
+    data: Pieces = _NOTHING
 
 
 class _Found(NamedTuple):
@@ -116,12 +118,12 @@ async def _read_all(broker: Broker, found: list[_Found], max_bytes: int) -> list
     ]
     tails = await broker.log.reader.read_many(requests, max_total_bytes=max_bytes)
     reads: list[_Read] = []
-    left = max_bytes - sum(0 if isinstance(t, LakestreamError) else len(t.data) for t in tails)
+    left = max_bytes - sum(0 if isinstance(t, LakestreamError) else len(t.pieces) for t in tails)
     for each, tail in zip(found, tails, strict=True):
         if isinstance(tail, LakestreamError):
             reads.append(_Read(each.want, error_code(tail)))
             continue
-        read = _Read(each.want, ErrorCode.none, tail.ends, tail.data)
+        read = _Read(each.want, ErrorCode.none, tail.ends, tail.pieces)
         if each.want.offset < tail.ends.table_end and left > 0:
             read = await _read_history(broker, each, read, left)
             left -= len(read.data)
@@ -137,7 +139,7 @@ async def _read_history(broker: Broker, each: _Found, read: _Read, left: int) ->
         )
     except LakestreamError as error:
         return read._replace(code=error_code(error))
-    return read._replace(data=data)
+    return read._replace(data=Pieces([data]))
 
 
 def _choose(opened: Opened, reads: list[_Read]) -> list[_Read]:

@@ -22,7 +22,7 @@ _SMALLEST_BUFFER: Final = 16 * 1024
 _GROWTH: Final = 8
 _BUFFER_FULL: Final = "failed to write whole buffer"
 
-_XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
+XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES: Final = 16
 _XERIAL_BLOCK: Final = struct.Struct(">i")
 
@@ -93,7 +93,7 @@ def _decompress_growing(codec: Codec, into: _Into, view: memoryview, max_bytes: 
 
 
 def _decompress_snappy(view: memoryview, max_bytes: int) -> memoryview:
-    if bytes(view[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
+    if bytes(view[: len(XERIAL_MAGIC)]) != XERIAL_MAGIC:
         return memoryview(_snappy_block(view, max_bytes))
     output = bytearray()
     position = _XERIAL_HEADER_BYTES

@@ -32,7 +32,7 @@ from lakestream_spark.table.upkeep.policy import UpkeepPolicy
 from lakestream_spark.table.upkeep.ports import Intents, LogStarts, Rewriter
 from lakestream_spark.table.upkeep.references import referenced
 
-_TRIES: Final = 5
+_TRIES: Final = 20
 _log: Final = logging.getLogger(__name__)
 
 Still = Callable[[], Awaitable[None]]

@@ -1,0 +1,261 @@
+"""Rounds of upkeep: leases, failures, and a committer that never stops."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from pathlib import Path
+from threading import Event, Thread
+from typing import NamedTuple
+
+import pytest
+from pyiceberg.table import Table
+
+from lakestream_spark.core.clock import SystemClock
+from lakestream_spark.core.errors import Transient, Unavailable
+from lakestream_spark.core.ids import TopicPartition
+from lakestream_spark.metadata import Metadata, open_metadata
+from lakestream_spark.metadata.problems import Problem
+from lakestream_spark.metadata.tables import Intent
+from lakestream_spark.metadata.topics import Topic
+from lakestream_spark.table.append import TableAppend
+from lakestream_spark.table.commit import lease_name
+from lakestream_spark.table.delta_changes import live_files
+from lakestream_spark.table.iceberg import StreamCatalog
+from lakestream_spark.table.upkeep.maintain import Maintainer, TopicReport, maintain_lease
+from lakestream_spark.table.upkeep.policy import (
+    MergePolicy,
+    OrphanPolicy,
+    SnapshotPolicy,
+    UpkeepPolicy,
+)
+from lakestream_spark.table.upkeep.topic import Tools
+from tests.support.delta_tables import GrowingTable, in_delta, in_iceberg
+from tests.support.embedded import catalog_spec, metadata_url
+from tests.support.local_rewriter import LocalRewriter
+from tests.support.tables import acknowledge
+
+POLICY = UpkeepPolicy(
+    merge=MergePolicy(min_files=4),
+    snapshots=SnapshotPolicy(newest=5),
+    orphans=OrphanPolicy(grace_ms=0, metadata_grace_ms=0),
+    checkpoint_after=5,
+    seldom_ms=0,
+)
+BOTH = {"lakestream.table.formats": "iceberg,delta"}
+
+
+class Lake(NamedTuple):
+    metadata: Metadata
+    catalog: StreamCatalog
+    tools: Tools
+    folder: Path
+
+    def maintainer(self, holder: str = "first", policy: UpkeepPolicy = POLICY) -> Maintainer:
+        return Maintainer(
+            replace(self.tools, policy=policy),
+            self.metadata.topics,
+            self.metadata.leases,
+            self.metadata.problems,
+            holder=holder,
+        )
+
+    def growing(self, topic: Topic) -> GrowingTable:
+        layout = self.catalog.layout(topic.id, topic.name)
+        return GrowingTable(spec=catalog_spec(self.folder), catalog=self.catalog, layout=layout)
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[StreamCatalog]:
+    opened = StreamCatalog.open(catalog_spec(tmp_path))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+async def lake(tmp_path: Path, catalog: StreamCatalog) -> AsyncIterator[Lake]:
+    metadata = await open_metadata(metadata_url(tmp_path), clock=SystemClock())
+
+    def load(identifier) -> Table:
+        return catalog._catalog.load_table(tuple(identifier))
+
+    tools = Tools(
+        catalog=catalog,
+        rewriter=LocalRewriter(load),
+        intents=metadata.tables,
+        log_starts=metadata.retention,
+        clock=SystemClock(),
+        policy=POLICY,
+    )
+    yield Lake(metadata, catalog, tools, tmp_path)
+    await metadata.close()
+
+
+async def test_a_round_merges_expires_mirrors_and_sweeps(lake):
+    topic = await lake.metadata.topics.create("orders", config=BOTH)
+    orders = lake.growing(topic)
+    for _ in range(8):
+        orders.append(0)
+    maintainer = lake.maintainer()
+    report = (await maintainer.round())["orders"]
+    assert not report.failed
+    assert (report.done["files merged"], report.done["files made by merging"]) == (8, 1)
+    table = orders.table
+    (merged,) = live_files(table, table.current_snapshot()).values()
+    assert merged.offsets == (0, 15)
+    assert in_delta(orders.log) == in_iceberg(table) == [(0, offset) for offset in range(16)]
+
+    for _ in range(8):
+        orders.append(0)
+    reports = [(await maintainer.round())["orders"] for _ in range(3)]
+    assert sum(r.done.get("orphans deleted", 0) for r in [report, *reports]) > 0
+    assert not any(r.failed for r in reports)
+    assert in_delta(orders.log) == in_iceberg(orders.table) == [(0, n) for n in range(32)]
+
+
+async def test_an_idle_topic_costs_no_commit(lake):
+    topic = await lake.metadata.topics.create("orders", config=BOTH)
+    orders = lake.growing(topic)
+    orders.append(0)
+    maintainer = lake.maintainer()
+    await maintainer.round()
+    location, version = orders.table.metadata_location, orders.log.version()
+    await maintainer.round()
+    assert (orders.table.metadata_location, orders.log.version()) == (location, version)
+
+
+async def test_topics_without_a_table_or_outside_the_pattern_are_left_alone(lake):
+    await lake.metadata.topics.create("empty")
+    await lake.metadata.topics.create("other")
+    assert await lake.maintainer().round("e*") == {"empty": TopicReport()}
+
+
+async def test_one_maintainer_works_on_a_topic(lake):
+    topic = await lake.metadata.topics.create("orders")
+    lake.growing(topic).append(0)
+    lease = await lake.metadata.leases.try_acquire(maintain_lease(topic.id), "other", 30.0)
+    assert lease is not None
+    report = (await lake.maintainer().round())["orders"]
+    assert report.left == "another maintainer is at work"
+    await lake.metadata.leases.release(lease)
+    assert (await lake.maintainer().round())["orders"].left is None
+    assert (await lake.maintainer("third").round())["orders"].left is None
+
+
+async def test_a_red_topic_is_left_as_it_is(lake):
+    topic = await lake.metadata.topics.create("orders")
+    orders = lake.growing(topic)
+    for _ in range(6):
+        orders.append(0)
+    lease = await lake.metadata.leases.try_acquire(lease_name(topic.id), "committer", 30.0)
+    assert lease is not None
+    problem = Problem(topic.id, None, "somebody inserted rows", "roll it back", 1)
+    await lake.metadata.problems.report(lease, problem)
+    location = orders.table.metadata_location
+    assert (await lake.maintainer().round())["orders"].left == "the topic is red"
+    assert orders.table.metadata_location == location
+
+
+async def test_a_topic_that_fails_does_not_stop_the_others(lake, monkeypatch):
+    for name in ("a", "b"):
+        topic = await lake.metadata.topics.create(name)
+        for _ in range(6):
+            lake.growing(topic).append(0)
+    load = StreamCatalog.load
+
+    def broken(catalog, layout):
+        if layout.topic_name == "a":
+            raise ZeroDivisionError("broken")
+        return load(catalog, layout)
+
+    monkeypatch.setattr(StreamCatalog, "load", broken)
+    reports = await lake.maintainer().round()
+    assert reports["a"].left == "it failed: broken"
+    assert reports["b"].done["files merged"] == 6
+
+
+async def test_a_step_that_fails_does_not_stop_the_next(lake, monkeypatch):
+    topic = await lake.metadata.topics.create("orders", config=BOTH)
+    orders = lake.growing(topic)
+    for _ in range(6):
+        orders.append(0)
+
+    def refuse(*_, **__):
+        raise Unavailable("not now")
+
+    monkeypatch.setattr(LocalRewriter, "merge", refuse)
+    report = (await lake.maintainer().round())["orders"]
+    assert list(report.failed) == ["merge"]
+    assert in_delta(orders.log) == in_iceberg(orders.table)
+
+
+async def test_files_of_an_intent_are_no_orphans(lake):
+    topic = await lake.metadata.topics.create("orders")
+    orders = lake.growing(topic)
+    orders.append(0)
+    await acknowledge(lake.metadata, topic, [b"x"] * 3)
+    planned = orders.write(0, 2, [b"planned"])
+    stray = orders.write(0, 2, [b"stray"])
+    append = TableAppend(commit_id=topic.id, starts={0: 2}, ends={0: 3}, files=[planned])
+    lease = await lake.metadata.leases.try_acquire(lease_name(topic.id), "committer", 30.0)
+    assert lease is not None
+    await lake.metadata.tables.save_intent(lease, intent_of(topic, append))
+    await lake.maintainer().round()
+    assert not Path(stray.path.removeprefix("file://")).exists()
+    assert Path(planned.path.removeprefix("file://")).exists()
+
+
+def intent_of(topic: Topic, append: TableAppend) -> Intent:
+    return Intent(topic_id=topic.id, commit_id=str(append.commit_id), plan=1, body=append.to_body())
+
+
+async def test_retention_moves_the_log_start_before_rows_leave(lake):
+    config = {**BOTH, "lakestream.table.retention.ms": "1000"}
+    topic = await lake.metadata.topics.create("orders", config=config)
+    await acknowledge(lake.metadata, topic, [b"x"] * 8)
+    orders = lake.growing(topic)
+    for _ in range(4):
+        # Their times are of 1970.
+        orders.append(0)
+    report = (await lake.maintainer().round())["orders"]
+    assert report.done["files past retention"] == 4
+    assert in_iceberg(orders.table) == in_delta(orders.log) == []
+    located = await lake.metadata.extents.locate(TopicPartition(topic.id, 0), 8, 1)
+    assert located.ends.log_start == 8
+    orders.append(0)
+    assert in_iceberg(orders.table) == [(0, 8), (0, 9)]
+
+
+@pytest.mark.long
+async def test_upkeep_beside_a_committer_that_never_stops(lake):
+    topic = await lake.metadata.topics.create("orders", config=BOTH)
+    orders = lake.growing(topic)
+    orders.append(0, 1)
+    stop, committed = Event(), [1]
+
+    def commit() -> None:
+        while not stop.is_set():
+            try:
+                orders.append(0, 1)
+                committed[0] += 1
+            except Transient:
+                continue
+            stop.wait(0.2)
+
+    committer = Thread(target=commit, name="committer")
+    committer.start()
+    # What a commit has written and not yet committed is nobody's orphan: here the grace counts.
+    maintainer = lake.maintainer(policy=replace(POLICY, orphans=OrphanPolicy()))
+    merged = 0
+    try:
+        deadline = time.monotonic() + 90
+        while time.monotonic() < deadline and (merged < 16 or committed[0] < 10):
+            report = (await maintainer.round())["orders"]
+            merged += report.done.get("files merged", 0)
+    finally:
+        stop.set()
+        await asyncio.to_thread(committer.join)
+    await maintainer.round()
+    expected = [(partition, n) for partition in (0, 1) for n in range(2 * committed[0])]
+    assert in_delta(orders.log) == in_iceberg(orders.table) == expected
+    assert merged >= 16

@@ -1,4 +1,7 @@
-"""Both clusters, each started once and only when a test needs it."""
+"""Both clusters, each started once and only when a test needs it.
+
+The first start fetches Kafka's jars, which takes minutes: the time of a test counts without them.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +17,16 @@ from tests.compat.clusters import NAMES, Cluster
 from tests.support.ingress_process import ingress
 from tests.support.kafka_oracle import kafka_node
 
+WITHIN_S: Final = 900
 QUICK_FLUSH: Final = ("--set", "wal.cost.flush_interval_ms=10")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A hook sees the tests of all folders; only those here are meant."""
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(here):
+            item.add_marker(pytest.mark.timeout(WITHIN_S, func_only=True))
 
 
 @pytest.fixture(scope="session")

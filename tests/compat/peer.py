@@ -21,7 +21,7 @@ LIST_OFFSETS: Final = 2
 METADATA: Final = 3
 CREATE_TOPICS: Final = 19
 
-TIMEOUT: Final = timedelta(seconds=10)
+TIMEOUT: Final = timedelta(seconds=60)
 NOBODY: Final = UUID("11111111-2222-3333-4444-555555555555")
 CLOSED: Final = "the connection is closed"
 
@@ -91,14 +91,13 @@ class Peer:
 
     async def _until_led(self, name: str, partition: int) -> None:
         """Kafka names a leader in its metadata a moment before that leader knows of it."""
-        for _ in range(200):
+        while True:
             found = await self.list_offsets(-1, topic=name, partition_index=partition)
             (topic,) = (await self.metadata(name)).topics
             known = [each.error_code for each in topic.partitions].count(ErrorCode.none)
             if found.error_code is ErrorCode.none and known > partition:
                 return
             await asyncio.sleep(0.05)
-        raise AssertionError(f"{name} has no leader")
 
     async def metadata(self, *names: str, version: int = 12, create: bool = False) -> Any:
         api = self.api(METADATA, version)

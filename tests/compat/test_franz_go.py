@@ -4,12 +4,8 @@ import json
 import subprocess
 from typing import Any
 
-import pytest
-
 from tests.compat.clusters import Cluster, unique
 from tests.support.franz import franz_binary
-
-pytestmark = pytest.mark.timeout(600)
 
 
 def run(script: str, cluster: Cluster) -> Any:
@@ -18,7 +14,7 @@ def run(script: str, cluster: Cluster) -> Any:
         capture_output=True,
         text=True,
         check=False,
-        timeout=90,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -260,8 +260,10 @@ async def alter_configs_step_by_step(peer: Peer) -> Any:
         await alter(peer, ("retention.ms", 0, None)),
         await alter(peer, ("retention.ms", 0, "1"), name=unique("nowhere")),
     ]
-    await asyncio.sleep(0.3)
     described = await describe(peer, _TOPIC, peer.topic, "max.message.bytes", "cleanup.policy")
+    while described["configs"][0]["value"] != "compact":  # Kafka tells it a moment later
+        await asyncio.sleep(0.05)
+        described = await describe(peer, _TOPIC, peer.topic, "max.message.bytes", "cleanup.policy")
     return answers, described
 
 

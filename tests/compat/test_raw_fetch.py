@@ -120,10 +120,10 @@ async def fetch_in_a_closed_session(peer: Peer) -> Any:
 async def fetch_wakes_for_new_records(peer: Peer) -> Any:
     await filled(peer, 3)
     async with Peer(peer.cluster, peer.topic) as other:
-        waiting = asyncio.create_task(peer.fetch(3, max_wait=timedelta(seconds=20)))
+        waiting = asyncio.create_task(peer.fetch(3, max_wait=timedelta(seconds=100)))
         await asyncio.sleep(0.2)
         await other.produce(make_batch([b"new"]))
-        return plain((await asyncio.wait_for(waiting, 10)).responses)
+        return plain((await asyncio.wait_for(waiting, 60)).responses)
 
 
 @pytest.mark.parametrize("name", COMPARED.names)

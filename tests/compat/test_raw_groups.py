@@ -17,7 +17,7 @@ COMPARED: Final = Comparisons()
 async def found(peer: Peer, *groups: str) -> None:
     """Ask for the coordinator first, as every client does."""
     for group in groups or (peer.topic,):
-        for _ in range(100):
+        while True:
             answer = await peer.api(10, 4).ask(
                 "FindCoordinatorRequest", key_type=0, coordinator_keys=(group,)
             )

@@ -9,10 +9,10 @@ import pytest
 
 from tests.compat import spark_kafka_job
 from tests.compat.clusters import Cluster, unique
-from tests.compat.confluent_admin import AdminClient, NewTopic
+from tests.compat.confluent_admin import AdminClient, create_topic
 from tests.support.kafka_jars import spark_connector_jars
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.spark
 
 
 # Half a minute each; the oracle is asked by `make test-all`.
@@ -23,15 +23,14 @@ def test_what_the_sink_writes_the_source_reads_as_batch_and_as_stream(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     topic = unique("spark")
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    admin.create_topics([NewTopic(topic, 3, 1)])[topic].result(30)
+    create_topic(AdminClient({"bootstrap.servers": cluster.bootstrap}), topic, 3)
     jars = ",".join(str(jar) for jar in spark_connector_jars())
     done = subprocess.run(
         [sys.executable, spark_kafka_job.__file__, jars, cluster.bootstrap, topic, str(tmp_path)],
         capture_output=True,
         text=True,
         check=False,
-        timeout=240,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr[-4000:]
     whole = dict.fromkeys(("records", "values", "places", "headers"), spark_kafka_job.RECORDS)

@@ -12,6 +12,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from tests.support.fetching import run_patiently
+
 ROOT = Path(__file__).parents[2]
 TOP = {
     *("pyproject.toml", "README.md", "Makefile", "LICENSE", "DECISIONS.md", "requirements.lock"),
@@ -133,6 +135,7 @@ def test_the_wheel_holds_the_whole_package(wheel):
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 def test_a_base_install_is_a_command_without_pyspark(wheel, tmp_path):
     uv = Path(sys.prefix) / ".bootstrap" / "bin" / "uv"
     if not uv.exists():
@@ -142,7 +145,8 @@ def test_a_base_install_is_a_command_without_pyspark(wheel, tmp_path):
     lock = ROOT / "requirements.lock"
     install = [uv, "pip", "install", "--quiet", "--python", python, "--constraint", lock, wheel]
     for command in ([uv, "venv", "--quiet", "--python", sys.executable, venv], install):
-        subprocess.run(list(map(str, command)), check=True)
+        done = run_patiently(list(map(str, command)))
+        assert done.returncode == 0, done.stderr
 
     def output(*command: object) -> str:
         text = [str(word) for word in command]

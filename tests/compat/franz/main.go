@@ -23,6 +23,7 @@ type script func(ctx context.Context, bootstrap, topic string) (any, error)
 var scripts = map[string]script{
 	"produce-consume": produceConsume,
 	"group":           group,
+	"spread":          spread,
 	"admin":           admin,
 }
 
@@ -34,7 +35,7 @@ func main() {
 	if !known {
 		fail(fmt.Errorf("no such script: %s", os.Args[1]))
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	defer cancel()
 	seen, err := run(ctx, os.Args[2], os.Args[3])
 	if err != nil {
@@ -105,6 +106,34 @@ func group(ctx context.Context, bootstrap, topic string) (any, error) {
 	return map[string]any{"first offsets": firsts}, nil
 }
 
+// spread writes to every partition in turn, and a group reads all of it.
+func spread(ctx context.Context, bootstrap, topic string) (any, error) {
+	everywhere := kgo.RecordPartitioner(kgo.RoundRobinPartitioner())
+	if err := produce(ctx, bootstrap, topic, everywhere); err != nil {
+		return nil, err
+	}
+	client, err := kgo.NewClient(
+		kgo.SeedBrokers(bootstrap),
+		kgo.ConsumerGroup(topic+"-group"),
+		kgo.ConsumeTopics(topic),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	got, err := consume(ctx, client, records)
+	if err != nil {
+		return nil, err
+	}
+	values, partitions := map[string]bool{}, map[int32]bool{}
+	for _, record := range got {
+		values[string(record.Value)] = true
+		partitions[record.Partition] = true
+	}
+	return map[string]any{"values": len(values), "partitions": len(partitions)}, nil
+}
+
 func memberReads(ctx context.Context, bootstrap, topic string, count int) (int64, error) {
 	client, err := kgo.NewClient(
 		kgo.SeedBrokers(bootstrap),
@@ -151,8 +180,7 @@ func admin(ctx context.Context, bootstrap, topic string) (any, error) {
 	if _, err := adm.AlterTopicConfigs(ctx, change, topic); err != nil {
 		return nil, err
 	}
-	time.Sleep(500 * time.Millisecond)
-	listed, err := adm.ListTopics(ctx, topic)
+	listed, retention, err := settled(ctx, adm, topic, 4, value)
 	if err != nil {
 		return nil, err
 	}
@@ -162,31 +190,54 @@ func admin(ctx context.Context, bootstrap, topic string) (any, error) {
 	}
 	var total int64
 	ends.Each(func(offset kadm.ListedOffset) { total += offset.Offset })
-	configs, err := adm.DescribeTopicConfigs(ctx, topic)
-	if err != nil {
-		return nil, err
-	}
-	described, err := configs.On(topic, nil)
-	if err != nil {
-		return nil, err
-	}
-	retention := ""
-	for _, config := range described.Configs {
-		if config.Key == "retention.ms" {
-			retention = config.MaybeValue()
-		}
-	}
 	deleted, err := adm.DeleteTopic(ctx, topic)
 	if err != nil {
 		return nil, err
 	}
 	return map[string]any{
 		"made twice": errors.Is(again, kerr.TopicAlreadyExists),
-		"partitions": len(listed[topic].Partitions),
+		"partitions": listed,
 		"records":    total,
 		"retention":  retention,
 		"deleted":    deleted.Err == nil,
 	}, nil
+}
+
+// settled waits until the cluster tells of both changes: Kafka does so a moment after it made them.
+func settled(
+	ctx context.Context, adm *kadm.Client, topic string, partitions int, retention string,
+) (int, string, error) {
+	for {
+		listed, err := adm.ListTopics(ctx, topic)
+		if err != nil {
+			return 0, "", err
+		}
+		found, err := setting(ctx, adm, topic, "retention.ms")
+		if err != nil {
+			return 0, "", err
+		}
+		if len(listed[topic].Partitions) == partitions && found == retention {
+			return partitions, found, nil
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+func setting(ctx context.Context, adm *kadm.Client, topic, name string) (string, error) {
+	configs, err := adm.DescribeTopicConfigs(ctx, topic)
+	if err != nil {
+		return "", err
+	}
+	described, err := configs.On(topic, nil)
+	if err != nil {
+		return "", err
+	}
+	for _, config := range described.Configs {
+		if config.Key == name {
+			return config.MaybeValue(), nil
+		}
+	}
+	return "", nil
 }
 
 func create(ctx context.Context, bootstrap, topic string, partitions int32) error {

@@ -19,7 +19,7 @@ def run(benchmark: str, *options: str) -> dict[str, Any]:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=280,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2_000:]

@@ -34,6 +34,10 @@ COMMANDS: Mapping[str, CommandEntry] = {
         "lakestream_spark.cli.ingress:ingress",
         "Run Kafka brokers until they are told to stop.",
     ),
+    "maintain": CommandEntry(
+        "lakestream_spark.cli.maintain:maintain",
+        "Merge small files, expire snapshots, collect orphans, mirror Delta, apply retention.",
+    ),
     "skeleton": CommandEntry(
         "lakestream_spark.cli.skeleton:skeleton",
         "Show one record going from a Kafka client through Spark into a table and back.",

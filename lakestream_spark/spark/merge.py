@@ -5,7 +5,8 @@ rewrite makes do not overlap, and a rewrite that meets another commit to the sam
 changes nothing (the catalog's optimistic commit), so it needs no lease.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, Final
 
 from pyspark.errors import PySparkException
@@ -30,8 +31,9 @@ _ONLY_FOR_DELETES: Final = {
 class SparkRewriter:
     """The port `Rewriter` of upkeep, on Spark's procedures for Iceberg."""
 
-    def __init__(self, spark: SparkSession, catalog: str) -> None:
-        self._spark = spark
+    def __init__(self, session: Callable[[], SparkSession], catalog: str) -> None:
+        # A round that has nothing to rewrite starts no JVM.
+        self._session = cache(session)
         self._catalog = catalog
 
     def merge(self, identifier: Sequence[str], *, target_bytes: int, where: str) -> Rewritten:
@@ -72,10 +74,10 @@ class SparkRewriter:
         named = {"table": name, **arguments}
         listed = ", ".join(f"{key} => {_literal(value)}" for key, value in named.items())
         try:
+            spark = self._session()
             # Spark remembers a table's metadata for a while; others have committed since.
-            self._spark.sql(f"REFRESH TABLE `{self._catalog}`.{name}").collect()
-            call = f"CALL `{self._catalog}`.system.{procedure}({listed})"
-            (row,) = self._spark.sql(call).collect()
+            spark.sql(f"REFRESH TABLE `{self._catalog}`.{name}").collect()
+            (row,) = spark.sql(f"CALL `{self._catalog}`.system.{procedure}({listed})").collect()
         except PySparkException as error:
             raise Unavailable(
                 f"Spark's {procedure} failed: {str(error).splitlines()[0]}", table=name

@@ -6,7 +6,7 @@ work runs; a topic that fails does not stop the others; a red topic is left as i
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -38,6 +38,7 @@ class TopicReport:
     done: Mapping[str, int] = field(default_factory=dict)
     failed: Mapping[str, LakestreamError] = field(default_factory=dict)
     left: str | None = None
+    has_failed: bool = False
 
 
 class Maintainer:
@@ -59,11 +60,15 @@ class Maintainer:
         self._holder = holder
         self._seldom_ms: dict[TopicId, int] = {}
 
-    async def round(self, pattern: str = "*") -> dict[str, TopicReport]:
-        """One topic after the other: their work shares the same Spark."""
+    async def round(
+        self, pattern: str = "*", is_over: Callable[[], bool] = lambda: False
+    ) -> dict[str, TopicReport]:
+        """One topic after the other, since their work shares one Spark; ends early if told to."""
         reports = {}
         topics = [t for t in await self._topics.list() if fnmatchcase(t.name, pattern)]
         for topic in sorted(topics, key=lambda topic: topic.name):
+            if is_over():
+                break
             reports[topic.name] = await self._tend(topic)
         return reports
 
@@ -80,7 +85,7 @@ class Maintainer:
         except Exception as error:
             # Whatever it is: the next topic must not wait for somebody who mends this one.
             _log.exception("upkeep of topic %s failed", topic.name)
-            return TopicReport(left=f"it failed: {error}")
+            return TopicReport(left=f"it failed: {error}", has_failed=True)
 
     async def _upkeep(self, topic: Topic, lease: Lease) -> TopicReport:
         now_ms = self._tools.clock.wall_ms()

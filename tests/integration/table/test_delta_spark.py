@@ -49,7 +49,7 @@ class Lake:
     def __init__(self, spark: SparkSession, orders: GrowingTable) -> None:
         self.spark = spark
         self.orders = orders
-        self.rewriter = SparkRewriter(spark, orders.spec.name)
+        self.rewriter = SparkRewriter(lambda: spark, orders.spec.name)
         self.identifier = orders.layout.identifier
         self.root = Path(delta_log.uri(orders.table))
 

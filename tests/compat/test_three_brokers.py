@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Final
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer  # type: ignore[import-untyped]
@@ -22,7 +22,13 @@ from confluent_kafka import Consumer, Producer
 from tests.compat.clusters import unique
 from tests.compat.confluent_admin import AdminClient, create_topic, until
 from tests.compat.conftest import QUICK_FLUSH
-from tests.compat.test_kafka_python import KafkaConsumer, KafkaProducer, sockets_it_forgets
+from tests.compat.kafka_python import (
+    PATIENT,
+    WITHIN_S,
+    KafkaConsumer,
+    KafkaProducer,
+    sockets_it_forgets,
+)
 from tests.support import kafka_tools as tools
 from tests.support.franz import franz_binary
 from tests.support.ingress_process import Listening, ingress
@@ -35,7 +41,6 @@ pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("ignore::DeprecationW
 PARTITIONS: Final = 24
 RECORDS: Final = 240
 VALUES: Final = {f"value-{n}" for n in range(RECORDS)}
-WITHIN_S: Final = 120
 
 
 @pytest.fixture(scope="module")
@@ -102,14 +107,13 @@ def test_confluent(brokers: list[Listening], topic: str) -> None:
             got: list[str] = []
             deadline = time.monotonic() + WITHIN_S
             while len(got) < RECORDS and time.monotonic() < deadline:
-                got += [each.value().decode() for each in consumer.consume(RECORDS, 1.0)]
+                got += [(each.value() or b"").decode() for each in consumer.consume(RECORDS, 1.0)]
         assert sorted(got) == sorted(VALUES)
 
 
 def test_kafka_python(brokers: list[Listening], topic: str) -> None:
-    patient: dict[str, Any] = {"bootstrap_timeout_ms": WITHIN_S * 1000}
     with all_are_used(brokers, topic) as bootstrap:
-        with closing(KafkaProducer(bootstrap_servers=bootstrap, **patient)) as producer:
+        with closing(KafkaProducer(bootstrap_servers=bootstrap, **PATIENT)) as producer:
             sent = [
                 producer.send(topic, value.encode(), partition=number % PARTITIONS)
                 for number, value in enumerate(VALUES)
@@ -122,7 +126,7 @@ def test_kafka_python(brokers: list[Listening], topic: str) -> None:
             group_id=topic,
             auto_offset_reset="earliest",
             consumer_timeout_ms=WITHIN_S * 1000,
-            **patient,
+            **PATIENT,
         )
         with closing(consumer):
             got = [next(consumer).value.decode() for _ in range(RECORDS)]

@@ -33,6 +33,7 @@ def local_session(
         "spark.driver.bindAddress": _LOOPBACK,
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}",
         "spark.jars": ",".join(map(str, jar_paths())),
+        "spark.python.daemon.module": "lakestream_spark.spark.daemon",
         "spark.ui.enabled": str(show_ui).lower(),
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",

@@ -6,9 +6,8 @@ driver commits those it was told about.
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 from uuid import UUID, uuid4
 
 import pyarrow as pa
@@ -16,12 +15,13 @@ import pyarrow.compute as pc
 from pyiceberg.io import FileIO
 
 from lakestream_spark.core.errors import Corrupt, Transient
-from lakestream_spark.kafka.batch import STAMP_BYTES, stamp, walk
+from lakestream_spark.kafka.arrow.decode import RefusedBatch
+from lakestream_spark.kafka.arrow.runs import Chunk
 from lakestream_spark.metadata.tables import Quarantined
 from lakestream_spark.objectstore.spec import StoreSpec
-from lakestream_spark.spark.decoded import rows_of
 from lakestream_spark.spark.outcome import Kind, Outcome
 from lakestream_spark.spark.slices import Slice
+from lakestream_spark.table.arrow_rows import rows_of
 from lakestream_spark.table.columns import OFFSET
 from lakestream_spark.table.durable import sync
 from lakestream_spark.table.layout import TableLayout
@@ -29,10 +29,6 @@ from lakestream_spark.table.partition_file import PartitionFile
 from lakestream_spark.table.spec import CatalogSpec
 from lakestream_spark.wal.cache import WalCache
 from lakestream_spark.wal.fetcher import ExtentFetcher, SegmentGone
-from lakestream_spark.wal.ports import ExtentLocation
-
-_ROW_GROUP_BYTES: Final = 8 * 1024 * 1024
-"""WAL bytes that are decoded at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,12 +72,15 @@ class CompactTask:
         io, attempt = self.catalog.file_io(), uuid4()
         aside: list[Quarantined] = []
         with PartitionFile(io, layout, piece.range, attempt) as file:
-            for batches in _portions(zip(piece.extents, chunks, strict=True)):
-                decoded = rows_of(piece.range.partition, batches)
-                file.write(_within(decoded.rows, piece))
-                for refused in decoded.refused:
-                    batch = batches[refused.position]
-                    aside.append(_set_aside(io, layout, piece, batch, refused.reason, attempt))
+            given = [
+                Chunk(chunk, extent.base_offset)
+                for extent, chunk in zip(piece.extents, chunks, strict=True)
+            ]
+            for decoded in rows_of(piece.range.partition, given):
+                file.write(_within(decoded.table, piece))
+                aside += (
+                    _set_aside(io, layout, piece, refused, attempt) for refused in decoded.refused
+                )
             written = file.finish()
         return Outcome(
             topic_id=piece.topic_id,
@@ -100,24 +99,6 @@ def _ended(piece: Slice, kind: Kind, sentence: str) -> Outcome:
     )
 
 
-def _portions(extents: Iterable[tuple[ExtentLocation, memoryview]]) -> Iterator[list[bytes]]:
-    """Whole batches with their offsets stamped, about a row group of them at a time."""
-    held: list[bytes] = []
-    size = 0
-    for extent, chunk in extents:
-        base = extent.base_offset
-        for position, header in walk(chunk, where=str(extent.segment_id)):
-            body = chunk[position + STAMP_BYTES : position + header.size]
-            held.append(b"".join((stamp(base, header.length), body)))
-            base += header.offsets
-            size += header.size
-            if size >= _ROW_GROUP_BYTES:
-                yield held
-                held, size = [], 0
-    if held:
-        yield held
-
-
 def _within(rows: pa.Table, piece: Slice) -> pa.Table:
     """The rows of the slice alone: its first and last extent may reach beyond it."""
     planned, extents = piece.range, piece.extents
@@ -129,14 +110,12 @@ def _within(rows: pa.Table, piece: Slice) -> pa.Table:
 
 
 def _set_aside(
-    io: FileIO, layout: TableLayout, piece: Slice, batch: bytes, reason: str, attempt: UUID
+    io: FileIO, layout: TableLayout, piece: Slice, refused: RefusedBatch, attempt: UUID
 ) -> Quarantined:
     """Keep the bytes of a batch that cannot become rows."""
-    ((_, header),) = walk(memoryview(batch), where="quarantine")
-    first = header.base_offset
-    path = layout.quarantined_batch(piece.range.partition, first, attempt)
+    partition = piece.range.partition
+    path = layout.quarantined_batch(partition, refused.first, attempt)
     with io.new_output(path).create(overwrite=False) as stream:
-        stream.write(batch)
+        stream.write(bytes(refused.data))
     sync([path])
-    following = first + header.offsets
-    return Quarantined(piece.range.partition, first, following, path, reason)
+    return Quarantined(partition, refused.first, refused.next, path, str(refused.error))

@@ -33,6 +33,15 @@ class TableAppend:
     files: Sequence[DataFile]
     quarantined: Sequence[Quarantined] = ()
 
+    def __post_init__(self) -> None:
+        """The last gate: files that overlap, or lie outside, would put an offset there twice."""
+        reached = dict(self.starts)
+        for file in sorted(self.files, key=lambda each: (each.partition, each.first)):
+            first = reached.get(file.partition)
+            if first is None or not first <= file.first < file.next <= self.ends[file.partition]:
+                raise ValueError(f"a file of [{file.first}, {file.next}) does not fit its commit")
+            reached[file.partition] = file.next
+
     def to_body(self) -> dict[str, Any]:
         """As JSON for the stored intent, everything but the commit id."""
         return {

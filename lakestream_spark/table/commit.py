@@ -95,7 +95,10 @@ class TableCommitter:
         files: Sequence[DataFile],
         quarantined: Sequence[Quarantined] = (),
     ) -> Verdict:
-        """Move the ranges into the table as one commit; `STALE` when the table is elsewhere."""
+        """Move the ranges, one of each partition at most, into the table as one commit.
+
+        `STALE` when the table is elsewhere.
+        """
         self._reached(Step.FILES_WRITTEN)
         append = TableAppend(
             commit_id=self._new_id(),
@@ -137,7 +140,7 @@ class TableCommitter:
 
     async def _append_until_known(self, topic: Topic, append: TableAppend) -> Verdict:
         """Each try reloads the table and looks for the commit id first: repeating is safe."""
-        layout = self._catalog.layout(topic.id, topic.name)
+        layout = self._catalog.layout(topic.id, topic.name, topic.config)
         return await retrying(
             lambda: asyncio.to_thread(self._catalog.append, layout, append),
             backoff=self._backoff,
@@ -150,6 +153,6 @@ def _mirror(catalog: StreamCatalog, topic: Topic) -> None:
     # Here and not above: most tables have no Delta log.
     from lakestream_spark.table.delta import mirror
 
-    table = catalog.load(catalog.layout(topic.id, topic.name))
+    table = catalog.load(catalog.layout(topic.id, topic.name, topic.config))
     if table is not None:
         mirror(table, topic.id)

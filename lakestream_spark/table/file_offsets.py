@@ -5,7 +5,7 @@ not tell.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -61,10 +61,7 @@ def rows_of(io: FileIO, file: DataFile) -> pa.Table:
     """Partition and offset of every row, in the file's order, deleted ones too."""
     if file.file_format != FileFormat.PARQUET:
         raise HiddenOffsets(f"a data file is {file.file_format.value}, not Parquet", file.file_path)
-    with io.new_input(file.file_path).open() as stream, pq.ParquetFile(stream) as parquet:
-        if not {PARTITION, OFFSET} <= set(parquet.schema_arrow.names):
-            raise HiddenOffsets(f"a data file has no {PARTITION} or no {OFFSET}", file.file_path)
-        rows = parquet.read(columns=[PARTITION, OFFSET])
+    rows = _read(io, file, (PARTITION, OFFSET))
     if rows[PARTITION].null_count or rows[OFFSET].null_count:
         raise HiddenOffsets(f"a row has no {PARTITION} or no {OFFSET}", file.file_path)
     return rows
@@ -100,5 +97,15 @@ def _read_deletes(io: FileIO, file: DataFile) -> pa.Table:
         raise HiddenOffsets("rows are deleted by equality", file.file_path, by_equality=True)
     if file.file_format != FileFormat.PARQUET:
         raise HiddenOffsets(f"deletes are {file.file_format.value}, not Parquet", file.file_path)
-    with io.new_input(file.file_path).open() as stream, pq.ParquetFile(stream) as parquet:
-        return parquet.read(columns=["file_path", "pos"])
+    return _read(io, file, ("file_path", "pos"))
+
+
+def _read(io: FileIO, file: DataFile, columns: Sequence[str]) -> pa.Table:
+    try:
+        with io.new_input(file.file_path).open() as stream, pq.ParquetFile(stream) as parquet:
+            missing = set(columns) - set(parquet.schema_arrow.names)
+            if not missing:
+                return parquet.read(columns=list(columns))
+    except pa.ArrowInvalid as error:
+        raise HiddenOffsets(f"a file cannot be read as Parquet: {error}", file.file_path) from error
+    raise HiddenOffsets(f"a file has no column {', '.join(sorted(missing))}", file.file_path)

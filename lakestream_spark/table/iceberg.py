@@ -1,8 +1,9 @@
-"""Stream tables in an Iceberg catalog: open, create, append exactly once.
+"""Stream tables in an Iceberg catalog: find, create, append exactly once, drop.
 
 An append is decided on the same metadata that it is committed against: it goes ahead only if the
 table's own ends are the ones it starts from. The catalog refuses it when anything changed since,
-and nothing here tries again by itself. Every call blocks; callers run it in a thread.
+and nothing here tries again by itself. A table is its topic's by the topic id among its properties,
+not by its name. Every call blocks; callers run it in a thread.
 """
 
 from collections.abc import Mapping
@@ -16,25 +17,20 @@ from pyiceberg.exceptions import (
     NoSuchTableError,
     TableAlreadyExistsError,
 )
-from pyiceberg.table import Table, TableProperties, Transaction
-from pyiceberg.table.update import AssertCurrentSchemaId, AssertDefaultSpecId
+from pyiceberg.table import Table
+from pyiceberg.typedef import Identifier
 
-from lakestream_spark.core.errors import OutcomeUnknown, Rejected, Unavailable
+from lakestream_spark.core.errors import RedTable, Unavailable
 from lakestream_spark.core.ids import TopicId
+from lakestream_spark.table import folders
 from lakestream_spark.table.append import TableAppend, TableState, Verdict, decide, is_done
 from lakestream_spark.table.columns import ICEBERG_SCHEMA, PARTITION_SPEC, SORT_ORDER
-from lakestream_spark.table.entries import manifest_entry
 from lakestream_spark.table.foreign import check_foreign_changes
-from lakestream_spark.table.layout import (
-    COMMIT_ID_PROPERTY,
-    ENDS_PROPERTY,
-    NAMESPACE,
-    TOPIC_ID_PROPERTY,
-    TableLayout,
-    encode_ends,
-)
+from lakestream_spark.table.layout import NAMESPACE, TOPIC_ID_PROPERTY, TableLayout
+from lakestream_spark.table.outage import asking
 from lakestream_spark.table.remedies import Remedies
 from lakestream_spark.table.spec import CatalogSpec
+from lakestream_spark.table.transactions import commit
 
 __all__ = ["CatalogSpec", "StreamCatalog"]
 
@@ -45,43 +41,119 @@ class StreamCatalog:
     def __init__(self, spec: CatalogSpec, catalog: Catalog) -> None:
         self._spec = spec
         self._catalog = catalog
+        self._found: dict[TopicId, Identifier] = {}
+        """Tables that were found under another name than their topic's settings give them."""
 
     @classmethod
     def open(cls, spec: CatalogSpec) -> Self:
-        return cls(spec, spec.open())
+        with asking((spec.name,)):
+            return cls(spec, spec.open())
 
     def close(self) -> None:
         self._catalog.close()
 
-    def layout(self, topic_id: TopicId, topic_name: str) -> TableLayout:
-        return TableLayout(warehouse=self._spec.warehouse, topic_id=topic_id, topic_name=topic_name)
+    def layout(
+        self, topic_id: TopicId, topic_name: str, config: Mapping[str, str] | None = None
+    ) -> TableLayout:
+        return TableLayout(
+            warehouse=self._spec.warehouse,
+            topic_id=topic_id,
+            topic_name=topic_name,
+            config=config or {},
+        )
 
     def load(self, layout: TableLayout) -> Table | None:
-        """The topic's table with its newest metadata; None before its first commit."""
-        try:
-            table = self._catalog.load_table(layout.identifier)
-        except NoSuchTableError:
-            return None
-        if table.properties.get(TOPIC_ID_PROPERTY) != str(layout.topic_id):
-            raise Rejected(
-                "the table belongs to another topic",
-                table=".".join(layout.identifier),
-                topic_id=table.properties.get(TOPIC_ID_PROPERTY),
-            )
-        return table
+        """The topic's table with its newest metadata, by whatever name; None if it has none yet."""
+        with asking(layout.identifier):
+            for identifier in (layout.identifier, self._found.get(layout.topic_id)):
+                table = None if identifier is None else self._load(identifier)
+                if table is not None and _is_of(table, layout):
+                    return table
+            # Before the first commit there is nothing to look for among many tables.
+            if not self._spec.file_io().new_input(f"{layout.location}/_iceberg").exists():
+                return None
+            return self._search(layout)
 
     def load_or_create(self, layout: TableLayout) -> Table:
+        """The topic's table under the name that its settings give it."""
         table = self.load(layout)
-        if table is not None:
-            return table
-        with suppress(NamespaceAlreadyExistsError):
-            self._catalog.create_namespace(NAMESPACE)
-        with suppress(TableAlreadyExistsError, CommitFailedException):
-            self._create(layout)
+        with asking(layout.identifier):
+            if table is not None and table.name() == layout.identifier:
+                return table
+            self._make_room(layout)
+            if table is None:
+                with suppress(TableAlreadyExistsError, CommitFailedException):
+                    self._create(layout)
+            else:
+                self._catalog.rename_table(table.name(), layout.identifier)
         table = self.load(layout)
         if table is None:
             raise Unavailable("the table was not made", table=".".join(layout.identifier))
         return table
+
+    def append(self, layout: TableLayout, append: TableAppend) -> Verdict:
+        """Commit the files once; the verdict says whether this call did, or another had before.
+
+        Raises `Unavailable` when the table changed meanwhile and nothing was committed,
+        `OutcomeUnknown` when only a look for the commit id can tell, and `RedTable` when others
+        changed the table so that nothing may be added.
+        """
+        table = self.load(layout)
+        if table is None and any(append.starts.values()):
+            raise self._gone(layout)
+        if table is None or table.name() != layout.identifier:
+            table = self.load_or_create(layout)
+        state = TableState.of(table)
+        with asking(layout.identifier):
+            if not is_done(state, append):
+                check_foreign_changes(table, self._remedies(layout))
+        verdict = decide(state, append)
+        if verdict is Verdict.APPLY:
+            changed = {
+                key: value
+                for key, value in layout.settings().items()
+                if table.properties.get(key) != value
+            }
+            commit(table, append, ends={**state.ends, **append.ends}, changed=changed)
+        return verdict
+
+    def drop(self, layout: TableLayout) -> None:
+        """Remove the table and everything below its location; repeating is safe."""
+        table = self.load(layout)
+        with asking(layout.identifier):
+            if table is not None:
+                self._catalog.drop_table(table.name())
+            folders.remove(self._spec.file_io(), layout.location)
+
+    def _load(self, identifier: Identifier) -> Table | None:
+        try:
+            return self._catalog.load_table(identifier)
+        except NoSuchTableError:
+            return None
+
+    def _search(self, layout: TableLayout) -> Table | None:
+        for identifier in self._catalog.list_tables(NAMESPACE):
+            table = self._load(identifier)
+            if table is not None and _is_of(table, layout):
+                self._found[layout.topic_id] = identifier
+                return table
+        return None
+
+    def _make_room(self, layout: TableLayout) -> None:
+        """Give the table that has our name another: its topic was deleted, or renamed its table."""
+        with suppress(NamespaceAlreadyExistsError):
+            self._catalog.create_namespace(NAMESPACE)
+        other = self._load(layout.identifier)
+        if other is None or _is_of(other, layout):
+            return
+        topic_id = other.properties.get(TOPIC_ID_PROPERTY)
+        if topic_id is None:
+            raise RedTable(
+                "the name belongs to a table that is not a stream's",
+                snapshot_id=None,
+                remedy=self._remedies(layout).rename("another name"),
+            )
+        self._catalog.rename_table(layout.identifier, layout.set_aside(topic_id))
 
     def _create(self, layout: TableLayout) -> None:
         creation = self._catalog.create_table_transaction(
@@ -99,21 +171,16 @@ class StreamCatalog:
         order.commit()
         creation.commit_transaction()
 
-    def append(self, layout: TableLayout, append: TableAppend) -> Verdict:
-        """Commit the files once; the verdict says whether this call did, or another had before.
-
-        Raises `Unavailable` when the table changed meanwhile and nothing was committed,
-        `OutcomeUnknown` when only a look for the commit id can tell, and `RedTable` when others
-        changed the table so that nothing may be added.
-        """
-        table = self.load_or_create(layout)
-        state = TableState.of(table)
-        if not is_done(state, append):
-            check_foreign_changes(table, self._remedies(layout))
-        verdict = decide(state, append)
-        if verdict is Verdict.APPLY:
-            _commit(table, append, ends={**state.ends, **append.ends})
-        return verdict
+    def _gone(self, layout: TableLayout) -> RedTable:
+        folder = f"{layout.location}/_iceberg"
+        files = folders.names_in(self._spec.file_io(), folder)
+        newest = max((name for name in files if name.endswith(".metadata.json")), default=None)
+        remedies = self._remedies(layout)
+        return RedTable(
+            "somebody dropped the table",
+            snapshot_id=None,
+            remedy=remedies.restore(None if newest is None else f"{folder}/{newest}"),
+        )
 
     def _remedies(self, layout: TableLayout) -> Remedies:
         return Remedies(
@@ -121,29 +188,5 @@ class StreamCatalog:
         )
 
 
-def _commit(table: Table, append: TableAppend, *, ends: Mapping[int, int]) -> None:
-    # On this object only: a retry would append again without looking at the ends.
-    table.metadata.properties[TableProperties.COMMIT_NUM_RETRIES] = "0"
-    stamp = {ENDS_PROPERTY: encode_ends(ends), COMMIT_ID_PROPERTY: str(append.commit_id)}
-    try:
-        with table.transaction() as transaction:
-            _require_the_same_form(transaction, table)
-            transaction.set_properties(stamp)
-            with transaction.update_snapshot(snapshot_properties=stamp).fast_append() as snapshot:
-                for file in append.files:
-                    snapshot.append_data_file(manifest_entry(file, table))
-    except CommitFailedException as error:
-        raise Unavailable(f"the table changed meanwhile: {error}", table=table.name()) from error
-    except Exception as error:
-        raise OutcomeUnknown(
-            f"the table commit may have happened: {error!r}", commit_id=append.commit_id
-        ) from error
-
-
-def _require_the_same_form(transaction: Transaction, table: Table) -> None:
-    """Else the catalog would put the files into a table whose form nobody judged."""
-    same = (
-        AssertCurrentSchemaId.model_validate({"current-schema-id": table.schema().schema_id}),
-        AssertDefaultSpecId.model_validate({"default-spec-id": table.spec().spec_id}),
-    )
-    transaction._stage((), same)
+def _is_of(table: Table, layout: TableLayout) -> bool:
+    return table.properties.get(TOPIC_ID_PROPERTY) == str(layout.topic_id)

@@ -5,18 +5,23 @@ The name comes from the topic's name, by one rule:
 - any other topic is lower-cased, each run of other characters becomes one underscore, and eight
   digits of the SHA-256 of the topic's name follow, so that `a.b` and `a-b` get two tables.
 
-The location contains the topic's id, so a topic that is deleted and created again shares nothing.
+The setting `lakestream.table.name` names the table otherwise, and renames it when it changes.
+
+The location contains the topic's id, so a topic that is deleted and created again shares nothing;
+it never changes, whatever the table is called. At the first commit of the new topic the old table,
+if it was kept, is renamed `<name>__<first eight digits of its topic's id>`.
 Names below it that start with an underscore are left alone by Delta's VACUUM.
 """
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final
 from uuid import UUID
 
 from lakestream_spark.core.ids import TopicId
+from lakestream_spark.metadata.topic_config import TopicConfig
 from lakestream_spark.table.columns import OFFSET, PARTITION, TIMESTAMP
 
 NAMESPACE: Final = "streams"
@@ -25,6 +30,10 @@ TOPIC_ID_PROPERTY: Final = "lakestream.topic-id"
 TOPIC_NAME_PROPERTY: Final = "lakestream.topic"
 ENDS_PROPERTY: Final = "lakestream.ends"
 COMMIT_ID_PROPERTY: Final = "lakestream.commit-id"
+OWNER_PROPERTY: Final = "owner"
+PROFILE_PROPERTY: Final = "lakestream.profile"
+LAG_PROPERTY: Final = "lakestream.lag-ms"
+DEFAULT_OWNER: Final = "lakestream"
 
 _PLAIN: Final = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*")
 _OTHER: Final = re.compile(r"[^a-z0-9]+")
@@ -37,10 +46,12 @@ class TableLayout:
     warehouse: str
     topic_id: TopicId
     topic_name: str
+    config: Mapping[str, str] = field(default_factory=dict)
+    """The topic's settings, if the caller knows them: no path below `location` depends on them."""
 
     @property
     def identifier(self) -> tuple[str, str]:
-        return (NAMESPACE, table_name(self.topic_name))
+        return (NAMESPACE, TopicConfig.of(self.config).table_name or table_name(self.topic_name))
 
     @property
     def location(self) -> str:
@@ -50,6 +61,8 @@ class TableLayout:
     def properties(self) -> dict[str, str]:
         """What a new table carries; nobody but our own upkeep deletes its files."""
         return {
+            OWNER_PROPERTY: DEFAULT_OWNER,
+            **self.settings(),
             "format-version": "2",
             "gc.enabled": "false",
             "write.data.path": f"{self.location}/_data",
@@ -60,8 +73,23 @@ class TableLayout:
             f"write.metadata.metrics.column.{OFFSET}": "full",
             f"write.metadata.metrics.column.{TIMESTAMP}": "full",
             TOPIC_ID_PROPERTY: str(self.topic_id),
-            TOPIC_NAME_PROPERTY: self.topic_name,
         }
+
+    def settings(self) -> dict[str, str]:
+        """What the table says of its topic; brought up to date by the commit after a change."""
+        config = TopicConfig.of(self.config)
+        return {
+            TOPIC_NAME_PROPERTY: self.topic_name,
+            PROFILE_PROPERTY: config.profile,
+            LAG_PROPERTY: str(config.table_lag_ms),
+            # One that people set on the table stays, unless the topic names another.
+            **({OWNER_PROPERTY: config.owner} if config.owner else {}),
+        }
+
+    def set_aside(self, other: str) -> tuple[str, str]:
+        """The name for a table of another topic id that has ours: an earlier life of the topic."""
+        namespace, name = self.identifier
+        return (namespace, f"{name}__{other.replace('-', '')[:8]}")
 
     def data_file(self, partition: int, first: int, next_offset: int, attempt: UUID) -> str:
         """A name no other attempt has: a rewritten name of another size would break readers."""

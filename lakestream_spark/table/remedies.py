@@ -46,6 +46,9 @@ class Remedies:
     def rename_column(self, name: str, wanted: str) -> str:
         return f"ALTER TABLE {self.table} RENAME COLUMN {name} TO {wanted}"
 
+    def rename(self, wanted: str) -> str:
+        return f"ALTER TABLE {self.table} RENAME TO {self.catalog}.{self.identifier[0]}.<{wanted}>"
+
     def restore(self, metadata_file: str | None = None) -> str:
         """Back to an earlier state of the metadata; files are never deleted by a plain DROP."""
         newest = metadata_file or f"{self.location}/_iceberg/<the newest good>.metadata.json"

@@ -6,6 +6,7 @@ from lakestream_spark.metadata.topic_config.kinds import Setting, list_of, long,
 
 PREFIX: Final = "lakestream."
 TABLE_NAME: Final = f"{PREFIX}table.name"
+OWNER: Final = f"{PREFIX}owner"
 
 OURS: Final = (
     Setting(
@@ -37,6 +38,12 @@ OURS: Final = (
         ),
         default="",
         doc="The table's name; empty makes it from the topic's name. No two live topics share one.",
+    ),
+    Setting(
+        name=OWNER,
+        takes=matching(r"[^'\x00-\x1f]{0,128}", "at most 128 characters, no quotes among them"),
+        default="",
+        doc="Who answers for the stream; the table's property `owner` says so.",
     ),
     Setting(
         name=f"{PREFIX}table.on.delete",

@@ -11,7 +11,7 @@ from typing import Any, Final, Self
 
 from lakestream_spark.metadata.topic_config.checked import SETTINGS
 from lakestream_spark.metadata.topic_config.kafka import APPEND_TIME
-from lakestream_spark.metadata.topic_config.lakestream import PREFIX, TABLE_NAME
+from lakestream_spark.metadata.topic_config.lakestream import OWNER, PREFIX, TABLE_NAME
 
 KEEP: Final = -1
 """The value of every retention that keeps everything."""
@@ -33,6 +33,7 @@ class TopicConfig:
     table_lag_ms: int
     table_formats: tuple[str, ...]
     table_name: str | None
+    owner: str | None
     table_retention_ms: int
     drop_table_on_delete: bool
 
@@ -59,6 +60,7 @@ class TopicConfig:
             table_lag_ms=_value(config, f"{PREFIX}table.lag.ms"),
             table_formats=_value(config, f"{PREFIX}table.formats"),
             table_name=_value(config, TABLE_NAME) or None,
+            owner=_value(config, OWNER) or None,
             table_retention_ms=_value(config, f"{PREFIX}table.retention.ms"),
             drop_table_on_delete=_value(config, f"{PREFIX}table.on.delete") == "drop",
         )

@@ -2,14 +2,16 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 from lakestream_spark.core.errors import RedTable
 from lakestream_spark.table.append import Verdict
 from lakestream_spark.table.iceberg import StreamCatalog
-from tests.support.delete_files import delete_by_equality
 from tests.support.embedded import catalog_spec
 from tests.support.spark import ignore_sockets_of_spark, spark_session
 from tests.support.stream_tables import StreamTable
@@ -156,12 +158,31 @@ def test_form_that_we_cannot_write_is_mended_by_its_remedy(
     assert seen_by_spark(spark, stream) == list(range(11))
 
 
+def delete_by_equality(spark: SparkSession, stream: StreamTable, offset: int) -> None:
+    """An equality delete of an offset of partition 0; no SQL makes one, Iceberg's own API does."""
+    path = f"{stream.files.layout.location}/_data/by-equality.parquet"
+    column = pa.field("__offset", pa.int64(), nullable=False, metadata={"PARQUET:field_id": "2"})
+    with stream.load().io.new_output(path).create() as file:
+        pq.write_table(pa.table([[offset]], schema=pa.schema([column])), file)
+        size = file.tell()
+    jvm: Any = spark._jvm
+    table = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
+        spark._jsparkSession, stream.name
+    )
+    ids = spark.sparkContext._gateway.new_array(jvm.int, 1)  # type: ignore[union-attr]
+    ids[0] = 2
+    builder = jvm.org.apache.iceberg.FileMetadata.deleteFileBuilder(table.spec())
+    deletes = builder.ofEqualityDeletes(ids).withPath(path).withFileSizeInBytes(size)
+    deletes = deletes.withFormat("parquet").withRecordCount(1).withPartitionPath("__partition=0")
+    table.newRowDelta().addDeletes(deletes.build()).commit()
+
+
 @pytest.mark.slow
 def test_equality_deletes_are_applied_by_their_remedy(
     spark: SparkSession, folder: Path, tables: StreamCatalog
 ) -> None:
     stream = started(folder, tables, "equality")
-    delete_by_equality(stream.load(), 4)
+    delete_by_equality(spark, stream, 4)
     with pytest.raises(RedTable, match="by equality") as red:
         stream.append(1)
     run(spark, str(red.value.facts["remedy"]), stream)

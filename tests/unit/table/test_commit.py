@@ -21,6 +21,7 @@ from tests.support.tables import TableFiles, acknowledge, rows
 VALUES = [b"a", b"b", b"c"]
 RANGES = [PlannedRange(0, 0, 3)]
 QUICK = Backoff(first_s=0.001, cap_s=0.001, total_s=0.5)
+PATIENT = Backoff(first_s=0.001, cap_s=0.001, total_s=60.0)
 
 
 class LossyCatalog(StreamCatalog):
@@ -45,11 +46,15 @@ def catalog(tables: StreamCatalog) -> LossyCatalog:
     return LossyCatalog(tables._spec, tables._catalog)
 
 
+def committer_with(backoff: Backoff, metadata: Metadata, catalog: LossyCatalog) -> TableCommitter:
+    return TableCommitter(
+        metadata.tables, catalog, clock=SystemClock(), random=Random(1), backoff=backoff
+    )
+
+
 @pytest.fixture
 def committer(metadata: Metadata, catalog: LossyCatalog) -> TableCommitter:
-    return TableCommitter(
-        metadata.tables, catalog, clock=SystemClock(), random=Random(1), backoff=QUICK
-    )
+    return committer_with(PATIENT, metadata, catalog)
 
 
 async def take_lease(metadata: Metadata, topic: Topic, holder: str) -> Lease:
@@ -112,8 +117,9 @@ async def test_next_holder_finishes_what_a_crashed_one_began(
     lost: str,
 ) -> None:
     setattr(catalog, lost, 1_000_000)
+    impatient = committer_with(QUICK, metadata, catalog)
     with pytest.raises(Transient):
-        await committer.commit(lease, topic, 1, RANGES, [files.write(rows(0, VALUES))])
+        await impatient.commit(lease, topic, 1, RANGES, [files.write(rows(0, VALUES))])
     setattr(catalog, lost, 0)
     await committer.recover(await take_lease(metadata, topic, "second"), topic)
     assert offsets() == [0, 1, 2]

@@ -1,15 +1,16 @@
 from uuid import UUID, uuid4
 
 import pytest
+from pyiceberg.table import TableProperties
 
-from lakestream_spark.core.errors import Rejected, Unavailable
-from lakestream_spark.core.ids import TopicId
-from lakestream_spark.metadata.topics import Topic
+from lakestream_spark.core.errors import Unavailable
+from lakestream_spark.table import transactions
 from lakestream_spark.table.append import TableAppend, TableState, Verdict
-from lakestream_spark.table.columns import ICEBERG_SCHEMA, OFFSET
+from lakestream_spark.table.columns import ICEBERG_SCHEMA, OFFSET, SORT_ORDER
 from lakestream_spark.table.files import DataFile
-from lakestream_spark.table.iceberg import StreamCatalog, _commit
+from lakestream_spark.table.iceberg import StreamCatalog
 from lakestream_spark.table.layout import COMMIT_ID_PROPERTY, ENDS_PROPERTY
+from lakestream_spark.table.transactions import commit
 from tests.support.tables import TableFiles, rows
 
 
@@ -76,17 +77,8 @@ def test_append_through_a_stale_handle_is_refused_and_not_tried_again(
     first, second = (append_of(files.write(rows(0, [b"a"]))) for _ in range(2))
     tables.append(files.layout, first)
     with pytest.raises(Unavailable, match="changed meanwhile"):
-        _commit(stale, second, ends=second.ends)
+        commit(stale, second, ends=second.ends)
     assert offsets(tables, files) == [0]
-
-
-def test_table_of_another_incarnation_is_not_touched(
-    tables: StreamCatalog, files: TableFiles, topic: Topic
-) -> None:
-    tables.load_or_create(files.layout)
-    recreated = tables.layout(TopicId(uuid4()), topic.name)
-    with pytest.raises(Rejected, match="another topic"):
-        tables.load(recreated)
 
 
 def test_file_description_comes_back_equal_and_prunes_by_offset(
@@ -101,3 +93,28 @@ def test_file_description_comes_back_equal_and_prunes_by_offset(
     planned = list(table.scan(f"{OFFSET} >= 2").plan_files())
     assert [task.file.record_count for task in planned] == [2]
     assert TableState.of(table).ends == {0: 4}
+
+
+def test_table_has_the_unsorted_order_beside_ours_because_spark_updates_with_it(
+    tables: StreamCatalog, files: TableFiles
+) -> None:
+    table = tables.load_or_create(files.layout)
+    assert sorted(table.sort_orders()) == [0, 1]
+    assert table.sort_order().fields == SORT_ORDER.fields
+    tables.append(files.layout, append_of(files.write(rows(0, [b"a"]))))
+    (task,) = tables.load_or_create(files.layout).scan().plan_files()
+    assert task.file.sort_order_id == 1
+
+
+def test_many_commits_leave_few_manifests(
+    tables: StreamCatalog, files: TableFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(transactions._ON_THE_OBJECT, TableProperties.MANIFEST_MIN_MERGE_COUNT, "8")
+    for offset in range(9):
+        tables.append(files.layout, append_of(files.write(rows(offset, [b"a"]))))
+    table = tables.load_or_create(files.layout)
+    snapshot = table.current_snapshot()
+    assert snapshot is not None
+    assert len(snapshot.manifests(table.io)) == 2
+    assert not any(key.startswith("commit.") for key in table.properties)
+    assert offsets(tables, files) == list(range(9))

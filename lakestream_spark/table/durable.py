@@ -6,7 +6,8 @@ A bucket needs nothing of this: what it acknowledged is durable.
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+
+from lakestream_spark.table.places import canonical
 
 
 def sync(locations: Iterable[str]) -> None:
@@ -19,10 +20,8 @@ def sync(locations: Iterable[str]) -> None:
 
 
 def _local(location: str) -> Path | None:
-    parts = urlsplit(location)
-    if parts.scheme == "file":
-        return Path(unquote(parts.path))
-    return Path(location) if location.startswith("/") else None
+    path = canonical(location)
+    return Path(path) if path.startswith("/") else None
 
 
 def _sync(path: Path) -> None:

@@ -2,11 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from lakestream_spark.table.places import canonical
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.io import FileIO
+
+SYNCED_IO: Final = "lakestream_spark.table.synced_io.SyncedFileIO"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,10 +25,16 @@ class CatalogSpec:
         # Here and not above: a broker carries this value and opens it when a table is first read.
         from pyiceberg.catalog import load_catalog
 
-        return load_catalog(self.name, **{**self.properties, "warehouse": self.warehouse})
+        return load_catalog(self.name, **{**self._with_io(), "warehouse": self.warehouse})
 
     def file_io(self) -> "FileIO":
         """What reads and writes the tables' files."""
         from pyiceberg.io import load_file_io
 
-        return load_file_io(dict(self.properties), self.warehouse)
+        return load_file_io(self._with_io(), self.warehouse)
+
+    def _with_io(self) -> dict[str, str]:
+        """The properties, with file access that syncs where the warehouse is a local disk."""
+        if canonical(self.warehouse).startswith("/"):
+            return {"py-io-impl": SYNCED_IO, **self.properties}
+        return dict(self.properties)

@@ -130,14 +130,12 @@ class CompactDriver:
     async def _look(self) -> None:
         if self._stopping or self._planned_at is not None:
             return
+        self._drained.clear()
         began = self._clock.monotonic()
         number = await self._planner.plan(self._clock.wall_ms())
         if number is not None:
             self._planned_at = began
-            self._drained.clear()
-        elif self._planner.is_settling:
-            self._drained.clear()
-        else:
+        elif not self._planner.is_settling:
             self._drained.set()
 
     async def _beat(self) -> None:

@@ -1,0 +1,129 @@
+"""A compaction without a JVM: the real driver, planner and tasks, this module in Spark's place.
+
+    python -m tests.support.sparkless FOLDER --until-drained [--die-at STEP | --stop-at STEP]
+
+A program that is made to be killed: at a named step it kills or stops itself. Without Spark it
+starts in a moment, so that every step can be tried in every run.
+"""
+
+import argparse
+import os
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+
+from lakestream_spark.core.clock import SystemClock
+from lakestream_spark.core.retry import Backoff
+from lakestream_spark.metadata import Metadata, open_metadata
+from lakestream_spark.settings.specs import catalog_spec, wal_stores
+from lakestream_spark.spark.background import BackgroundLoop
+from lakestream_spark.spark.driver import CompactDriver
+from lakestream_spark.spark.due import CompactPolicy
+from lakestream_spark.spark.plan import NO_PLAN, slices_of, tasks_of
+from lakestream_spark.spark.planner import Scope
+from lakestream_spark.spark.task import CompactTask
+from lakestream_spark.table.commit import TableCommitter
+from lakestream_spark.table.iceberg import StreamCatalog
+from lakestream_spark.table.steps import Step
+from tests.support.embedded import lake_settings
+
+SESSION_S = 1.0
+POLICY = CompactPolicy(task_bytes=4096, batch_bytes=64 * 1024, poll_s=0.02, session_s=SESSION_S)
+
+
+class _Row:
+    def __init__(self, fields: dict[str, Any]) -> None:
+        self._fields = fields
+
+    def asDict(self) -> dict[str, Any]:  # noqa: N802
+        return self._fields
+
+
+class _Results:
+    """What the driver asks of a DataFrame."""
+
+    def __init__(self, rows: Sequence[dict[str, Any]]) -> None:
+        self._rows = rows
+
+    def collect(self) -> list[_Row]:
+        return [_Row(row) for row in self._rows]
+
+
+class SparklessCompaction:
+    """Runs batches one after the other, as a query does."""
+
+    def __init__(self, folder: Path, *, die_at: Step | None, stop_at: Step | None) -> None:
+        settings = lake_settings(folder)
+        clock = SystemClock()
+        self._die_at, self._stop_at = die_at, stop_at
+        self._loop = BackgroundLoop()
+        self._metadata: Metadata = self._loop.run(open_metadata(settings.metadata.url, clock=clock))
+        self._catalog = StreamCatalog.open(catalog_spec(settings))
+        committer = TableCommitter(
+            self._metadata.tables,
+            self._catalog,
+            clock=clock,
+            random=Random(),
+            backoff=Backoff(total_s=2.0),
+            reached=self._reached,
+        )
+        self._job = f"compact-{uuid4()}"
+        scope = Scope(job=self._job, drain=True)
+        self._driver = CompactDriver(self._metadata, committer, scope, POLICY, clock, self._loop)
+        self._task = CompactTask(stores=wal_stores(settings), catalog=catalog_spec(settings))
+
+    def run_until_drained(self, within_s: float = 120.0) -> None:
+        """Batch after batch; the table has everything at the end."""
+        deadline = time.monotonic() + within_s
+        self._driver.join()
+        self._driver.begin()
+        done = NO_PLAN
+        while not (self._driver.is_drained and not self._driver.left_behind):
+            assert time.monotonic() < deadline, f"left behind: {self._driver.left_behind}"
+            plan = self._loop.run(self._metadata.tables.latest_plan(job=self._job))
+            if plan is not None and plan.number != done:
+                done = plan.number
+                self._batch(done)
+            time.sleep(0.01)
+
+    def close(self) -> None:
+        self._driver.close()
+        self._catalog.close()
+        self._loop.run(self._metadata.close())
+        self._loop.close()
+
+    def _batch(self, plan: int) -> None:
+        slices = self._loop.run(slices_of(self._metadata, plan, POLICY.task_bytes))
+        rows: list[dict[str, Any]] = []
+        for task in tasks_of(slices, POLICY.task_bytes):
+            given = pa.RecordBatch.from_pylist([{"slice": piece.to_json()} for piece in task])
+            rows += (row for result in self._task(iter([given])) for row in result.to_pylist())
+        self._driver.commit_batch(_Results(rows), plan)  # type: ignore[arg-type]
+
+    def _reached(self, step: Step) -> None:
+        if step is self._die_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if step is self._stop_at:
+            self._stop_at = None  # once: who goes on afterwards reaches the step again
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--die-at", type=lambda name: Step[name])
+    parser.add_argument("--stop-at", type=lambda name: Step[name])
+    given = parser.parse_args()
+    compaction = SparklessCompaction(given.folder, die_at=given.die_at, stop_at=given.stop_at)
+    compaction.run_until_drained()
+    compaction.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -10,7 +10,8 @@ from threading import Event
 
 from pyspark.sql import SparkSession
 
-from lakestream_spark.cli.compaction import checkpoint_folder, compact_job, stopped_by_signals
+from lakestream_spark.cli.compaction import checkpoint_folder, stopped_by_signals
+from lakestream_spark.cli.jobs import compact_job
 from lakestream_spark.core.logs import configure
 from lakestream_spark.settings import Entry, Settings, load
 from lakestream_spark.spark.compact import drain, run

@@ -11,7 +11,8 @@ from threading import Event
 from pyspark.sql import SparkSession
 
 from lakestream_spark.cli.compaction import stopped_by_signals
-from lakestream_spark.cli.maintain import maintain_job, refuse_failures, summary
+from lakestream_spark.cli.jobs import maintain_job
+from lakestream_spark.cli.maintain import refuse_failures, summary
 from lakestream_spark.core.logs import configure
 from lakestream_spark.settings import Entry, Settings, load
 from lakestream_spark.spark.maintain import maintain_once, run_maintenance

@@ -12,35 +12,17 @@ from threading import Event, Thread
 from typing import Final
 
 from lakestream_spark.cli.job_site import job_site
+from lakestream_spark.cli.jobs import compact_job, maintain_job
 from lakestream_spark.core.logs import configure, event
 from lakestream_spark.settings import Settings
-from lakestream_spark.settings.specs import catalog_spec, wal_stores
-from lakestream_spark.spark.compact import CompactJob, drain, run
-from lakestream_spark.spark.due import CompactPolicy
+from lakestream_spark.spark.compact import Session, drain, run
+from lakestream_spark.spark.maintain import run_maintenance
 from lakestream_spark.spark.session import session_when_asked
 from lakestream_spark.spark.tally import Tally
 
+_UPKEEP_ENDS_S: Final = 60.0
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _log: Final = logging.getLogger(__name__)
-
-
-def compact_job(settings: Settings, *, checkpoint: Path, topics: str = "*") -> CompactJob:
-    """The compaction of an installation."""
-    own = settings.compact
-    return CompactJob(
-        metadata_url=settings.metadata.url,
-        stores=wal_stores(settings),
-        catalog=catalog_spec(settings),
-        checkpoint=checkpoint,
-        topics=topics,
-        policy=CompactPolicy(
-            batch_bytes=own.batch_bytes,
-            task_bytes=own.task_bytes,
-            file_bytes=own.file_bytes,
-            poll_s=own.poll_interval_ms / 1000,
-            session_s=own.session_timeout_ms / 1000,
-        ),
-    )
 
 
 @contextmanager
@@ -56,8 +38,17 @@ def checkpoint_folder(settings: Settings) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def run_compaction(settings: Settings, *, topics: str = "*", until_drained: bool = False) -> Tally:
-    """Compact in a local Spark until a signal says stop, or until nothing is left."""
+def run_compaction(
+    settings: Settings,
+    *,
+    topics: str = "*",
+    until_drained: bool = False,
+    with_upkeep: bool = False,
+) -> Tally:
+    """Compact in a local Spark until a signal says stop, or until nothing is left.
+
+    With upkeep the same Spark looks after the tables as well, in a thread of its own.
+    """
     log = settings.log
     configure(level=log.level, form=log.format, context={"job": "compact"})
     stop = Event()
@@ -73,7 +64,22 @@ def run_compaction(settings: Settings, *, topics: str = "*", until_drained: bool
             session_when_asked(job.catalog, master=settings.compact.master)
         )
         event(_log, logging.INFO, "compaction starts", topics=topics, admin=f"http://{site}")
+        if with_upkeep:
+            stack.enter_context(_upkeep(settings, session, stop))
         return (drain if until_drained else run)(session, job, stop)
+
+
+@contextmanager
+def _upkeep(settings: Settings, session: Session, stop: Event) -> Iterator[None]:
+    """Rounds of maintenance beside the compaction; ended before Spark is."""
+    job = maintain_job(settings)
+    thread = Thread(target=run_maintenance, args=(session, job, stop), name="upkeep", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(_UPKEEP_ENDS_S)
 
 
 @contextmanager

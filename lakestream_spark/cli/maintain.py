@@ -6,24 +6,13 @@ from threading import Event
 import click
 
 from lakestream_spark.cli.compaction import stopped_by_signals
+from lakestream_spark.cli.jobs import maintain_job
 from lakestream_spark.cli.options import Loaded, settings_options
 from lakestream_spark.core.errors import Unavailable
 from lakestream_spark.core.logs import configure
-from lakestream_spark.settings import Settings
-from lakestream_spark.settings.specs import catalog_spec
-from lakestream_spark.spark.maintain import MaintainJob, maintain_once, run_maintenance
+from lakestream_spark.spark.maintain import maintain_once, run_maintenance
 from lakestream_spark.spark.session import session_when_asked
 from lakestream_spark.table.upkeep.maintain import TopicReport
-
-
-def maintain_job(settings: Settings, *, topics: str = "*", every_s: float = 60.0) -> MaintainJob:
-    """The maintenance of an installation."""
-    return MaintainJob(
-        metadata_url=settings.metadata.url,
-        catalog=catalog_spec(settings),
-        topics=topics,
-        every_s=every_s,
-    )
 
 
 def summary(reports: Mapping[str, TopicReport]) -> list[str]:

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPa
 from rich.console import Console
 
 from lakestream_spark.app import RunningBroker, running_broker
-from lakestream_spark.cli.compaction import compact_job
+from lakestream_spark.cli.jobs import compact_job
 from lakestream_spark.core import ids
 from lakestream_spark.core.errors import Corrupt
 from lakestream_spark.objectstore.keys import segment_key

@@ -192,7 +192,7 @@ def _compact(settings: Settings, announce: Announce, told: Connection) -> None: 
     from lakestream_spark.cli.compaction import run_compaction
 
     def compact() -> None:
-        run_compaction(settings)
+        run_compaction(settings, with_upkeep=True)
 
     raise SystemExit(run(click.Command("compact", callback=compact), []))
 

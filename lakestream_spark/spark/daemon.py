@@ -22,4 +22,4 @@ if __name__ == "__main__":
         decode_kernels()
     from pyspark.daemon import manager
 
-    manager()
+    manager()  # type: ignore[no-untyped-call]

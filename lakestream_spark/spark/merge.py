@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lakestream_spark.core.errors import Unavailable
@@ -78,9 +77,10 @@ class SparkRewriter:
             # Spark remembers a table's metadata for a while; others have committed since.
             spark.sql(f"REFRESH TABLE `{self._catalog}`.{name}").collect()
             (row,) = spark.sql(f"CALL `{self._catalog}`.system.{procedure}({listed})").collect()
-        except PySparkException as error:
+        except Exception as error:
+            # Whatever the JVM says: the next round looks at the table as it is then.
             raise Unavailable(
-                f"Spark's {procedure} failed: {str(error).splitlines()[0]}", table=name
+                f"Spark's {procedure} failed: {' '.join(str(error).splitlines()[:2])}", table=name
             ) from error
         return row.asDict()
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import Final
 
 from pyspark.sql import SparkSession
@@ -56,14 +57,18 @@ def local_session(
 def session_when_asked(
     catalog: CatalogSpec, *, master: str
 ) -> Iterator[Callable[[], SparkSession]]:
-    """A function that starts a local session; the session is stopped when the block ends."""
+    """A function that starts a local session when it is first called, whoever calls; the session
+    is stopped when the block ends."""
     started: list[SparkSession] = []
+    lock = Lock()
 
     def session() -> SparkSession:
-        event(_log, logging.INFO, "Spark starts", master=master)
-        started.append(local_session(catalog, master=master))
-        event(_log, logging.INFO, "Spark runs", master=master)
-        return started[-1]
+        with lock:
+            if not started:
+                event(_log, logging.INFO, "Spark starts", master=master)
+                started.append(local_session(catalog, master=master))
+                event(_log, logging.INFO, "Spark runs", master=master)
+            return started[0]
 
     try:
         yield session

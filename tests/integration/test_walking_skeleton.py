@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakestream_spark.app import RunningBroker
-from lakestream_spark.cli.compaction import compact_job
+from lakestream_spark.cli.jobs import compact_job
 from lakestream_spark.core.ids import TopicPartition
 from lakestream_spark.spark.compact import drain
 from lakestream_spark.table.iceberg import StreamCatalog

@@ -166,17 +166,18 @@ def commit(
 def delta_schema(table: Table) -> Schema:
     """The table's columns with their comments."""
     arrow = schema_to_pyarrow(table.schema())
-    return Schema.from_arrow(pa.schema([_commented(field) for field in arrow]))
+    return Schema.from_arrow(pa.schema([_commented(field, field.nullable) for field in arrow]))
 
 
-def _commented(field: pa.Field) -> pa.Field:
+def _commented(field: pa.Field, nullable: bool = True) -> pa.Field:
+    # Spark refuses to change a Delta table that has something NOT NULL inside a column.
     kind = field.type
     if pa.types.is_struct(kind):
         kind = pa.struct([_commented(kind.field(i)) for i in range(kind.num_fields)])
-    elif pa.types.is_list(kind):
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
         kind = pa.list_(_commented(kind.value_field))
     doc = (field.metadata or {}).get(b"doc")
-    return pa.field(field.name, kind, field.nullable, {b"comment": doc} if doc else None)
+    return pa.field(field.name, kind, nullable, {b"comment": doc} if doc else None)
 
 
 def _version_app(topic_id: TopicId) -> str:

@@ -14,7 +14,7 @@ from lakestream_spark.core.errors import Unavailable
 from lakestream_spark.table.columns import ARROW_SCHEMA, OFFSET
 from lakestream_spark.table.upkeep.ports import Rewritten
 
-_TRIES: Final = 50
+_TRIES: Final = 5
 
 
 class LocalRewriter:

@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from lakestream_spark.core.clock import Clock
-from lakestream_spark.core.errors import Fenced, LakestreamError, Transient
+from lakestream_spark.core.errors import Fenced, LakestreamError, RedTable, Transient
 from lakestream_spark.core.ids import TopicId
 from lakestream_spark.core.logs import event
 from lakestream_spark.metadata.leases import Lease
@@ -80,6 +80,9 @@ class Maintainer:
                 if lease is None:
                     return TopicReport(left="another maintainer is at work")
                 return await self._upkeep(topic, lease)
+        except RedTable as red:
+            # The committer reports it, under its lease, with the remedy.
+            return TopicReport(left=f"the table is red: {red}")
         except Fenced:
             return TopicReport(left="another maintainer took over")
         except Exception as error:

@@ -25,7 +25,9 @@ from lakestream_spark.table.append import TableAppend, TableState
 from lakestream_spark.table.delta import MirrorResult, Outcome, mirror
 from lakestream_spark.table.delta_changes import live_files
 from lakestream_spark.table.delta_files import MirroredFile
+from lakestream_spark.table.foreign import check_foreign_changes
 from lakestream_spark.table.iceberg import StreamCatalog
+from lakestream_spark.table.remedies import Remedies
 from lakestream_spark.table.upkeep import delta_care, orphans, retention, small_files, snapshots
 from lakestream_spark.table.upkeep.folder import TableFolder
 from lakestream_spark.table.upkeep.policy import UpkeepPolicy
@@ -60,14 +62,15 @@ class TopicUpkeep:
         self._tools = tools
         self._still = still
         self._is_seldom = is_seldom
-        self._layout = tools.catalog.layout(topic.id, topic.name)
+        self._layout = tools.catalog.layout(topic.id, topic.name, topic.config)
         self.done: dict[str, int] = {}
         self.failed: dict[str, LakestreamError] = {}
 
     async def run(self) -> None:
         """All steps that it is time for."""
-        if await self._load() is None:
+        if await asyncio.to_thread(self._tools.catalog.load, self._layout) is None:
             return
+        await asyncio.to_thread(self._lawful_table)
         steps: list[tuple[str, Callable[[], Awaitable[None]]]] = [
             ("snapshots", self._snapshots),
             ("mirror", self._mirror),
@@ -110,9 +113,8 @@ class TopicUpkeep:
             return
         result = await asyncio.to_thread(self._mirror_now)
         if result.outcome is Outcome.HAS_DELETES:
-            settled = await asyncio.to_thread(
-                self._tools.rewriter.settle_deletes, self._layout.identifier
-            )
+            name = await asyncio.to_thread(lambda: self._table().name())
+            settled = await asyncio.to_thread(self._tools.rewriter.settle_deletes, name)
             self._count("files rewritten for deletes", settled.files_before)
             result = await asyncio.to_thread(self._mirror_now)
         if result.outcome is Outcome.MIRRORED:
@@ -151,11 +153,12 @@ class TopicUpkeep:
         policy = self._tools.policy.merge
 
         def work() -> None:
-            ends = TableState.of(self._table()).ends
+            table = self._table()
+            ends = TableState.of(table).ends
             chosen = small_files.windows(self._files(), ends, policy, is_seldom=self._is_seldom)
             if chosen:
                 merged = self._tools.rewriter.merge(
-                    self._layout.identifier,
+                    table.name(),
                     target_bytes=policy.target_bytes,
                     where=small_files.condition(chosen),
                 )
@@ -171,7 +174,7 @@ class TopicUpkeep:
             snapshot = table.current_snapshot()
             count = len(snapshot.manifests(table.io)) if snapshot else 0
             if count > self._tools.policy.max_manifests:
-                gathered = self._tools.rewriter.gather_manifests(self._layout.identifier)
+                gathered = self._tools.rewriter.gather_manifests(table.name())
                 self._count("manifests gathered", gathered)
 
         await asyncio.to_thread(work)
@@ -207,9 +210,6 @@ class TopicUpkeep:
         self._count("orphan bytes deleted", sum(listed[path] for path in verdict.doomed))
         self._count("orphans waiting", len(verdict.waiting))
 
-    async def _load(self) -> Table | None:
-        return await asyncio.to_thread(self._tools.catalog.load, self._layout)
-
     def _table(self) -> Table:
         table = self._tools.catalog.load(self._layout)
         if table is None:
@@ -221,8 +221,17 @@ class TopicUpkeep:
         snapshot = table.current_snapshot()
         return [] if snapshot is None else list(live_files(table, snapshot).values())
 
+    def _lawful_table(self) -> Table:
+        """Raises `RedTable` when others changed it so that a person must look at it first."""
+        table = self._table()
+        remedies = Remedies(
+            catalog=table.catalog.name, identifier=table.name(), location=table.location()
+        )
+        check_foreign_changes(table, remedies)
+        return table
+
     def _mirror_now(self) -> MirrorResult:
-        return mirror(self._table(), self._topic.id)
+        return mirror(self._lawful_table(), self._topic.id)
 
     def _count(self, what: str, number: int) -> None:
         if number:

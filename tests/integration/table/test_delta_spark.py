@@ -26,7 +26,12 @@ from tests.support.embedded import catalog_spec
 from tests.support.frugal_spark import frugal
 from tests.support.spark import ignore_sockets_of_spark, spark_session
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200), ignore_sockets_of_spark]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.timeout(1800),
+    ignore_sockets_of_spark,
+]
 
 
 @pytest.fixture

@@ -77,6 +77,14 @@ def test_first_mirror_has_the_columns_comments_and_properties_of_the_table(order
     assert [field["metadata"]["comment"] for field in schema] == [
         field.doc for field in ICEBERG_SCHEMA.fields
     ]
+    headers = schema[5]["type"]
+    assert headers["containsNull"]
+    assert [
+        (f["name"], f["nullable"], f["metadata"]) for f in headers["elementType"]["fields"]
+    ] == [
+        ("key", True, {"comment": "The header's name."}),
+        ("value", True, {"comment": "The header's value, or null."}),
+    ]
     assert log.metadata().partition_columns == [PARTITION]
     assert delta_log.CONFIGURATION.items() <= log.metadata().configuration.items()
 

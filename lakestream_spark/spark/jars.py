@@ -22,6 +22,7 @@ COORDINATES = (
     "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
     "io.delta:delta-spark_4.1_2.13:4.4.0",
     "org.xerial:sqlite-jdbc:3.53.4.0",
+    "org.postgresql:postgresql:42.7.8",
 )
 
 SHIPPED_WITH_SPARK = (
@@ -37,6 +38,7 @@ SHIPPED_WITH_SPARK = (
     "org.apache.hadoop:*",
     "org.apache.logging.log4j:*",
     "org.apache.parquet:*",
+    "org.checkerframework:*",
     "org.locationtech.jts:*",
     "org.roaringbitmap:*",
     "org.slf4j:*",

@@ -3,7 +3,7 @@
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
@@ -11,8 +11,8 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from lakestream_spark.core.errors import Misconfigured
 from lakestream_spark.core.logs import event
+from lakestream_spark.spark.catalogs import catalog_conf
 from lakestream_spark.spark.jars import jar_paths
 from lakestream_spark.spark.source import WalSource
 from lakestream_spark.table.iceberg import CatalogSpec
@@ -75,27 +75,3 @@ def session_when_asked(
     finally:
         for spark in started:
             spark.stop()
-
-
-def catalog_conf(catalog: CatalogSpec) -> dict[str, str]:
-    """What Spark must be told to open the catalog that pyiceberg opens by these properties."""
-    own = {"warehouse": catalog.warehouse, **_translate(catalog.properties)}
-    prefix = f"spark.sql.catalog.{catalog.name}"
-    return {
-        prefix: "org.apache.iceberg.spark.SparkCatalog",
-        **{f"{prefix}.{key}": value for key, value in own.items()},
-    }
-
-
-def _translate(properties: Mapping[str, str]) -> dict[str, str]:
-    if properties.get("type") != "sql":
-        return dict(properties)
-    scheme, _, path = properties["uri"].partition(":///")
-    if scheme != "sqlite":
-        raise Misconfigured("Spark opens an SQL catalog on SQLite only", scheme=scheme)
-    return {
-        "type": "jdbc",
-        "uri": f"jdbc:sqlite:{path}",
-        # pyiceberg's tables are of this version; the older one lacks a column.
-        "jdbc.schema-version": "V1",
-    }

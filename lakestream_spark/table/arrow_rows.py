@@ -8,8 +8,10 @@ import pyarrow as pa
 
 from lakestream_spark.kafka.arrow.columns import Columns
 from lakestream_spark.kafka.arrow.decode import PIECE_BYTES, RefusedBatch, decode
+from lakestream_spark.kafka.arrow.encode import BATCH_BYTES, encode
 from lakestream_spark.kafka.arrow.runs import Chunk
-from lakestream_spark.kafka.codecs import MAX_DECOMPRESSED_BYTES
+from lakestream_spark.kafka.codecs import MAX_DECOMPRESSED_BYTES, Codec
+from lakestream_spark.kafka.records import encode_batch
 from lakestream_spark.table.columns import (
     ARROW_SCHEMA,
     HEADERS,
@@ -54,3 +56,45 @@ def _table(partition: int, columns: Columns) -> pa.Table:
         RECORD: columns.records,
     }
     return pa.Table.from_arrays([arrays[name] for name in ARROW_SCHEMA.names], schema=ARROW_SCHEMA)
+
+
+def batches_of(
+    table: pa.Table,
+    span: tuple[int, int],
+    *,
+    codec: Codec,
+    max_batch_bytes: int = BATCH_BYTES,
+) -> Iterator[bytes]:
+    """The rows of one partition, in any order, as batches that cover the offsets [first, next).
+
+    What lies before the first row is not covered, unless there is no row at all: then the one batch
+    has no records.
+    """
+    first, after = span
+    if table.num_rows == 0:
+        yield encode_batch([], base_offset=first, last_offset=after - 1)
+        return
+    columns = _columns(_in_order(table))
+    yield from encode(columns, next_offset=after, codec=codec, max_batch_bytes=max_batch_bytes)
+
+
+def _in_order(table: pa.Table) -> pa.Table:
+    """Foreign engines write rows in any order."""
+    offsets = table[OFFSET].to_numpy()
+    return table.sort_by(OFFSET) if np.any(offsets[1:] < offsets[:-1]) else table
+
+
+def _columns(table: pa.Table) -> Columns:
+    def column(name: str) -> pa.Array:
+        found = table[name].cast(ARROW_SCHEMA.field(name).type).combine_chunks()
+        return found if isinstance(found, pa.Array) else pa.concat_arrays(found.chunks)
+
+    return Columns(
+        offsets=column(OFFSET),
+        timestamps=column(TIMESTAMP),
+        timestamp_types=column(TIMESTAMP_TYPE),
+        keys=column(KEY),
+        headers=column(HEADERS),
+        values=column(VALUE),
+        records=column(RECORD),
+    )

@@ -76,7 +76,7 @@ def _compile(numba: Any, folder: Path | None) -> DecodeKernels:
     def kernel(signature: Any, function: Any) -> Any:
         return numba.njit(signature, nogil=True, cache=folder is not None)(function)
 
-    with _announced(folder), _kept_in(numba.config, folder):
+    with announced(folder), _kept_in(numba.config, folder):
         return DecodeKernels(
             kernel(number(source, number, table), module.walk),
             kernel(number(source, table, number, space, table), module.decode),
@@ -95,7 +95,7 @@ def _kept_in(config: Any, folder: Path | None) -> Iterator[None]:
 
 
 @contextmanager
-def _announced(folder: Path | None) -> Iterator[None]:
+def announced(folder: Path | None) -> Iterator[None]:
     """Says so once if anything is compiled, and how long it took."""
     started: list[float] = []
     events = import_module("numba.core.event")

@@ -1,5 +1,6 @@
 """Which catalog holds the tables: a value that is made without loading what opens it."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -10,6 +11,7 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.io import FileIO
 
+_SEARCH_PATH: Final = re.compile(r"([?&])search_path=([^&]*)")
 SYNCED_IO: Final = "lakestream_spark.table.synced_io.SyncedFileIO"
 
 
@@ -35,6 +37,14 @@ class CatalogSpec:
 
     def _with_io(self) -> dict[str, str]:
         """The properties, with file access that syncs where the warehouse is a local disk."""
+        own = dict(self.properties)
+        if own.get("uri", "").startswith("postgresql"):
+            own["uri"] = _for_libpq(own["uri"])
         if canonical(self.warehouse).startswith("/"):
-            return {"py-io-impl": SYNCED_IO, **self.properties}
-        return dict(self.properties)
+            return {"py-io-impl": SYNCED_IO, **own}
+        return own
+
+
+def _for_libpq(uri: str) -> str:
+    """The URL of the metadata store may name a schema, which libpq takes as an option only."""
+    return _SEARCH_PATH.sub(r"\1options=-csearch_path%3D\2", uri)

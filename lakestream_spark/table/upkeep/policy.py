@@ -45,8 +45,9 @@ class UpkeepPolicy:
     merge: MergePolicy = MergePolicy()
     snapshots: SnapshotPolicy = SnapshotPolicy()
     orphans: OrphanPolicy = OrphanPolicy()
-    max_manifests: int = 100
-    """A table with more manifests gets few large ones, so that a commit stays cheap."""
+    max_manifests: int = 200
+    """A table with more manifests gets few large ones: beyond what our commits gather themselves,
+    others have made many."""
     checkpoint_after: int = 50
     """A Delta log this many versions after its checkpoint gets the next one."""
     seldom_ms: int = _HOUR_MS

@@ -71,12 +71,13 @@ def remove(table: Table, paths: frozenset[str]) -> bool:
     table.metadata.properties[TableProperties.COMMIT_NUM_RETRIES] = "0"
     summary = {ENDS_PROPERTY: table.properties.get(ENDS_PROPERTY, ""), UPKEEP_PROPERTY: "retention"}
     try:
-        with (
-            table.transaction() as transaction,
-            transaction.update_snapshot(snapshot_properties=summary).overwrite() as overwrite,
-        ):
-            for file in _data_files(table, paths):
-                overwrite.delete_data_file(file)
+        with table.transaction() as transaction:
+            update = transaction.update_snapshot(snapshot_properties=summary)
+            with update.overwrite() as overwrite:
+                for file in _data_files(table, paths):
+                    overwrite.delete_data_file(file)
+            # Else a refusal deletes the manifests, also one that answers a repeated request.
+            transaction._snapshot_producers.clear()
     except CommitFailedException:
         return False
     return True

@@ -27,6 +27,7 @@ from lakestream_spark.table.delta_changes import live_files
 from lakestream_spark.table.delta_files import MirroredFile
 from lakestream_spark.table.foreign import check_foreign_changes
 from lakestream_spark.table.iceberg import StreamCatalog
+from lakestream_spark.table.outage import asking
 from lakestream_spark.table.remedies import Remedies
 from lakestream_spark.table.upkeep import delta_care, orphans, retention, small_files, snapshots
 from lakestream_spark.table.upkeep.folder import TableFolder
@@ -85,7 +86,8 @@ class TopicUpkeep:
         for name, step in steps:
             await self._still()
             try:
-                await step()
+                with asking(self._layout.identifier):
+                    await step()
             except (Fenced, RedTable):
                 raise
             except LakestreamError as error:

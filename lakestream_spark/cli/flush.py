@@ -15,6 +15,7 @@ from lakestream_spark.metadata import Metadata, open_metadata
 from lakestream_spark.metadata.backlog import reached
 
 _POLL_S: Final = 0.1
+_A_JOB_STARTS_S: Final = 30.0
 _KIND: Final = "compact"
 
 
@@ -56,14 +57,17 @@ async def _wait(
     session_s: float,
 ) -> None:
     """Until the table has it; says why it will not happen as soon as that is known."""
-    deadline = clock.monotonic() + timeout_s
+    began = seen_alive = clock.monotonic()
     while not reached(await metadata.backlog.table_ends(topic_id), wanted):
         for problem in await metadata.problems.list(topic_id):
             raise RedTable(problem.sentence, snapshot_id=problem.snapshot_id, remedy=problem.remedy)
-        if not await metadata.jobs.live(_KIND, session_s):
+        now = clock.monotonic()
+        if await metadata.jobs.live(_KIND, session_s):
+            seen_alive = now
+        if now - seen_alive > min(_A_JOB_STARTS_S, timeout_s):
             raise Unavailable(
                 "no compaction is running: start `lakestream up`, or `lakestream compact`"
             )
-        if clock.monotonic() > deadline:
+        if now - began > timeout_s:
             raise Unavailable("the compaction did not get there in time", seconds=timeout_s)
         await clock.sleep(_POLL_S)

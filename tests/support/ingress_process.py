@@ -39,10 +39,10 @@ class Listening(NamedTuple):
 
 
 class Ingress:
-    """`lakestream ingress` as a process of its own."""
+    """`lakestream ingress`, or `lakestream up`, as a process of its own."""
 
-    def __init__(self, folder: Path, *arguments: str) -> None:
-        command = [sys.executable, "-m", "lakestream_spark", "ingress", "--json"]
+    def __init__(self, folder: Path, *arguments: str, name: str = "ingress") -> None:
+        command = [sys.executable, "-m", "lakestream_spark", name, "--json"]
         command += ["--data", str(folder), "--port", "0", "--admin-port", "0", *arguments]
         environ = {k: v for k, v in os.environ.items() if not k.startswith("LAKESTREAM_")}
         self.process = subprocess.Popen(
@@ -96,9 +96,9 @@ class Ingress:
 
 
 @contextmanager
-def ingress(folder: Path, *arguments: str) -> Iterator[Ingress]:
+def ingress(folder: Path, *arguments: str, name: str = "ingress") -> Iterator[Ingress]:
     """A process that is killed at the end if it still runs."""
-    started = Ingress(folder, *arguments)
+    started = Ingress(folder, *arguments, name=name)
     try:
         yield started
     finally:

@@ -1,23 +1,23 @@
 """Three brokers over one store, each under a node id and a port of its own, for ever the same.
 
-Ports lie below the range that systems give to outgoing connections: so nobody takes the port of a
-broker while it is dead.
+Nobody takes the port of a broker while it is dead: see `ports`.
 """
 
+import re
 import signal
-import socket
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from random import Random
 from typing import Final
 
 from tests.support.ingress_process import Ingress
+from tests.support.ports import free_port
 
 NODES: Final = (1, 2, 3)
 SESSION_S: Final = 2.0
-_PORTS: Final = range(15_000, 30_000)
+_GRAVE: Final = re.compile(r"Traceback|Z (error|critical) |unexpected")
+_LOST_PLACE: Final = "the broker stops: it lost its place"
 _KILLED: Final = -9
 _TAKEN_FOR_DEAD: Final = 3
 """The exit code of a broker that slept too long: it may be started again, and is."""
@@ -40,7 +40,14 @@ class Brokers:
         self._running: dict[int, _Broker] = {}
         self._unready: set[int] = set()
         self._asleep: set[int] = set()
+        self._logs: list[list[str]] = []
         self.counts: Counter[str] = Counter()
+
+    def complaints(self) -> list[str]:
+        """What brokers said of errors in all their lives, but for having lost their place."""
+        lines = [line.strip() for log in self._logs for line in log]
+        grave = [line for line in lines if _GRAVE.search(line)]
+        return [line for line in grave if _LOST_PLACE not in line]
 
     @property
     def bootstrap(self) -> str:
@@ -61,6 +68,7 @@ class Brokers:
             *("--port", str(self._ports[node]), "--set", f"broker.id={node}"),
             *self._settings,
         )
+        self._logs.append(self._running[node].log)
         self._unready.add(node)
         self.counts["broker starts"] += 1
 
@@ -129,9 +137,9 @@ class Brokers:
 
 
 @contextmanager
-def three_brokers(folder: Path, random: Random, settings: Sequence[str]) -> Iterator[Brokers]:
+def three_brokers(folder: Path, settings: Sequence[str]) -> Iterator[Brokers]:
     """All three serve; whatever runs at the end is killed."""
-    ports = dict(zip(NODES, _free_ports(random, len(NODES)), strict=True))
+    ports = {node: free_port() for node in NODES}
     quick = (
         "broker.heartbeat_interval_ms=250",
         f"broker.session_timeout_ms={SESSION_S * 1000:.0f}",
@@ -146,17 +154,3 @@ def three_brokers(folder: Path, random: Random, settings: Sequence[str]) -> Iter
         yield brokers
     finally:
         brokers.end()
-
-
-def _free_ports(random: Random, count: int) -> list[int]:
-    found: list[int] = []
-    for port in random.sample(_PORTS, len(_PORTS)):
-        if len(found) == count:
-            break
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        found.append(port)
-    return found

@@ -31,7 +31,7 @@ class Pace(NamedTuple):
     between: tuple[float, float]
     gone: tuple[float, float]
     deck: tuple[str, ...]
-    pause_sessions: tuple[float, ...] = (1, 5)
+    pause_sessions: tuple[float, ...] = (1, 8)
 
 
 class Struck(Protocol):

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -68,7 +68,7 @@ def run_chaos(folder: Path, size: Size, random: Random, settings: Sequence[str])
     journals = folder / "journals"
     journals.mkdir()
     own = (f"groups.min_session_timeout_ms={size.session_ms}", *settings)
-    with three_brokers(folder / "data", random, own) as brokers:
+    with three_brokers(folder / "data", own) as brokers:
         _create_topics(brokers.bootstrap)
         clients = Clients(brokers.bootstrap, journals, size)
         with clients.at_work():
@@ -76,12 +76,14 @@ def run_chaos(folder: Path, size: Size, random: Random, settings: Sequence[str])
             began = time.monotonic()
             nemesis.run(lambda: _goes_on(clients, size, began))
             took_s = time.monotonic() - began
+            clients.end_sending()
             nemesis.heal()
             clients.flush()
             final = read_all(brokers.bootstrap)
             stored = {group: _drained(brokers.bootstrap, group, final) for group in GROUPS}
             clients.stop()
-    return _report(journals, final, stored, brokers.counts + nemesis.counts, took_s)
+    report = _report(journals, final, stored, brokers.counts + nemesis.counts, took_s)
+    return replace(report, anomalies=[*report.anomalies, *brokers.complaints()])
 
 
 class Clients:
@@ -132,10 +134,13 @@ class Clients:
                 if seat.client is not None:
                     seat.kill()
 
-    def flush(self) -> None:
-        """The producers end when everything they sent is answered."""
+    def end_sending(self) -> None:
         for seat in self.producers:
             seat.tell_to_stop()
+
+    def flush(self) -> None:
+        """The producers end when everything they sent is answered."""
+        self.end_sending()  # One may have been started since.
         for seat in self.producers:
             seat.ended()
 

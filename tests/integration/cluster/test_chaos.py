@@ -22,7 +22,7 @@ __all__ = ["postgres_server", "postgres_url", "s3_server"]
 SEED: Final = "CHAOS_SEED"
 
 SHORT: Final = Size(
-    seconds=12,
+    seconds=10,
     records=40_000,
     rate=3_000,
     members=2,

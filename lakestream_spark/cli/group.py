@@ -38,6 +38,10 @@ COMMANDS: Mapping[str, CommandEntry] = {
         "lakestream_spark.cli.maintain:maintain",
         "Merge small files, expire snapshots, collect orphans, mirror Delta, apply retention.",
     ),
+    "offsets": CommandEntry(
+        "lakestream_spark.cli.offsets:offsets",
+        "Show which offsets a snapshot of a table reaches, or which snapshot reaches an offset.",
+    ),
     "skeleton": CommandEntry(
         "lakestream_spark.cli.skeleton:skeleton",
         "Show one record going from a Kafka client through Spark into a table and back.",

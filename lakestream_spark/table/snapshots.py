@@ -1,0 +1,86 @@
+"""Which offsets a snapshot of a table reaches, and which snapshot reaches an offset.
+
+Pure over what one metadata file says. A snapshot of ours carries the ends of all partitions; one
+that others made (a merge, a delete) has the ends of our newest commit below it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyiceberg.table import Table
+from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.snapshots import Snapshot, ancestors_of
+
+from lakestream_spark.core.errors import NotFound
+from lakestream_spark.table.layout import ENDS_PROPERTY, decode_ends
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """A snapshot as a place in the stream: the rows of partition p are those below `ends[p]`."""
+
+    snapshot_id: int
+    timestamp_ms: int
+    tags: tuple[str, ...]
+    ends: Mapping[int, int]
+    """The first offset of each partition that is not in the snapshot yet."""
+
+
+def points(table: Table) -> Sequence[Point]:
+    """The snapshots that the table is made of, oldest first, as far as they are kept."""
+    found = []
+    ends: dict[int, int] = {}
+    for snapshot in reversed(list(ancestors_of(table.current_snapshot(), table.metadata))):
+        ends = _own_ends(snapshot) or ends
+        found.append(_point(table, snapshot, ends))
+    return found
+
+
+def ends_of_snapshot(table: Table, snapshot_id: int) -> Point:
+    """The snapshot with the ends it reaches; raises `NotFound` when it is not kept."""
+    snapshot = table.snapshot_by_id(snapshot_id)
+    if snapshot is None:
+        raise NotFound("the table keeps no such snapshot", snapshot_id=snapshot_id)
+    for below in ancestors_of(snapshot, table.metadata):
+        ends = _own_ends(below)
+        if ends:
+            return _point(table, snapshot, ends)
+    return _point(table, snapshot, {})
+
+
+def snapshot_named(table: Table, name: str) -> int:
+    """The id that a number or the name of a tag stands for; raises `NotFound`."""
+    if name.isdecimal():
+        return int(name)
+    ref = table.refs().get(name)
+    if ref is None:
+        raise NotFound("the table has no such tag", tag=name)
+    return ref.snapshot_id
+
+
+def snapshot_reaching(table: Table, partition: int, offset: int) -> Point | None:
+    """The oldest snapshot that has got as far as the offset; None when none has yet.
+
+    Earlier ones may have reached it and be gone: snapshots expire.
+    """
+    reached = (point for point in points(table) if point.ends.get(partition, 0) > offset)
+    return next(reached, None)
+
+
+def _own_ends(snapshot: Snapshot) -> dict[int, int]:
+    text = None if snapshot.summary is None else snapshot.summary.additional_properties
+    return decode_ends((text or {}).get(ENDS_PROPERTY, ""))
+
+
+def _point(table: Table, snapshot: Snapshot, ends: Mapping[int, int]) -> Point:
+    tags = (
+        name
+        for name, ref in table.refs().items()
+        if ref.snapshot_id == snapshot.snapshot_id and ref.snapshot_ref_type == SnapshotRefType.TAG
+    )
+    return Point(
+        snapshot_id=snapshot.snapshot_id,
+        timestamp_ms=snapshot.timestamp_ms,
+        tags=tuple(sorted(tags)),
+        ends=ends,
+    )

@@ -95,7 +95,7 @@ class History:
         return TimestampedOffset(first, newest.as_py() // 1000)
 
     def _table(self, topic: Topic) -> Table:
-        table = self._catalog.load(self._catalog.layout(topic.id, topic.name))
+        table = self._catalog.load_lawful(self._catalog.layout(topic.id, topic.name, topic.config))
         if table is None:
             raise Unavailable("the topic has no table yet", topic=topic.name)
         return table

@@ -60,10 +60,10 @@ def check_foreign_changes(table: Table, remedies: Remedies) -> None:
     lineage = lineage_of(table, remedies)
     if not lineage.foreign:
         return
-    if _problem(table, lineage, lineage.foreign[-1]) is None:
+    if problem_of(table, lineage, lineage.foreign[-1]) is None:
         return
     for below, snapshot in _upwards(lineage):
-        problem = _problem(table, lineage, snapshot)
+        problem = problem_of(table, lineage, snapshot)
         if problem is not None:
             _refuse(problem, snapshot, below, remedies)
 
@@ -74,7 +74,7 @@ def lineage_of(table: Table, remedies: Remedies) -> Lineage:
     foreign: list[Snapshot] = []
     snapshot = table.current_snapshot()
     while snapshot is not None:
-        if commit_id is not None and _commit_id(snapshot) == commit_id:
+        if commit_id is not None and commit_id_of(snapshot) == commit_id:
             _check_ends(table, snapshot, remedies)
             return Lineage(snapshot, tuple(reversed(foreign)), expired=False)
         foreign.append(snapshot)
@@ -87,16 +87,16 @@ def lineage_of(table: Table, remedies: Remedies) -> Lineage:
 
 def _without_our_commit(table: Table, foreign: list[Snapshot], remedies: Remedies) -> Lineage:
     commit_id = table.properties.get(COMMIT_ID_PROPERTY)
-    ours = next((s for s in reversed(table.snapshots()) if _commit_id(s) is not None), None)
+    ours = next((s for s in reversed(table.snapshots()) if commit_id_of(s) is not None), None)
     if commit_id is None:
         if ours is None:
             return Lineage(None, tuple(reversed(foreign)), expired=False)
         raise RedTable(
             f"somebody removed the table property {COMMIT_ID_PROPERTY}",
             snapshot_id=table.metadata.current_snapshot_id,
-            remedy=remedies.set_properties(_stamp(ours)),
+            remedy=remedies.set_properties(stamp_of(ours)),
         )
-    mine = next((s for s in table.snapshots() if _commit_id(s) == commit_id), None)
+    mine = next((s for s in table.snapshots() if commit_id_of(s) == commit_id), None)
     if mine is None and foreign:
         # Rows of ours are still there, perhaps; the offsets tell.
         return Lineage(None, tuple(reversed(foreign)), expired=True)
@@ -109,7 +109,7 @@ def _without_our_commit(table: Table, foreign: list[Snapshot], remedies: Remedie
 
 
 def _check_ends(table: Table, ours: Snapshot, remedies: Remedies) -> None:
-    stamp = _stamp(ours)
+    stamp = stamp_of(ours)
     if table.properties.get(ENDS_PROPERTY) != stamp[ENDS_PROPERTY]:
         raise RedTable(
             f"somebody changed the table property {ENDS_PROPERTY}",
@@ -118,7 +118,9 @@ def _check_ends(table: Table, ours: Snapshot, remedies: Remedies) -> None:
         )
 
 
-def _problem(table: Table, lineage: Lineage, snapshot: Snapshot) -> Finding | HiddenOffsets | None:
+def problem_of(
+    table: Table, lineage: Lineage, snapshot: Snapshot
+) -> Finding | HiddenOffsets | None:
     """What is wrong with the table as of this snapshot."""
     try:
         change = net_change(table.io, lineage.ours, snapshot)
@@ -160,12 +162,14 @@ def _refuse(
     )
 
 
-def _commit_id(snapshot: Snapshot) -> str | None:
+def commit_id_of(snapshot: Snapshot) -> str | None:
+    """Of a snapshot of ours; None for one of others."""
     summary = snapshot.summary
     return None if summary is None else summary.additional_properties.get(COMMIT_ID_PROPERTY)
 
 
-def _stamp(ours: Snapshot) -> dict[str, str]:
+def stamp_of(ours: Snapshot) -> dict[str, str]:
+    """What a snapshot of ours says of itself, as the table's properties say it of the newest."""
     assert ours.summary is not None
     properties = ours.summary.additional_properties
     return {key: properties[key] for key in (ENDS_PROPERTY, COMMIT_ID_PROPERTY)}

@@ -26,6 +26,7 @@ from lakestream_spark.table import folders
 from lakestream_spark.table.append import TableAppend, TableState, Verdict, decide, is_done
 from lakestream_spark.table.columns import ICEBERG_SCHEMA, PARTITION_SPEC, SORT_ORDER
 from lakestream_spark.table.foreign import check_foreign_changes
+from lakestream_spark.table.lawful import LawfulView
 from lakestream_spark.table.layout import NAMESPACE, TOPIC_ID_PROPERTY, TableLayout
 from lakestream_spark.table.outage import asking
 from lakestream_spark.table.remedies import Remedies
@@ -43,6 +44,7 @@ class StreamCatalog:
         self._catalog = catalog
         self._found: dict[TopicId, Identifier] = {}
         """Tables that were found under another name than their topic's settings give them."""
+        self._lawful = LawfulView()
 
     @classmethod
     def open(cls, spec: CatalogSpec) -> Self:
@@ -73,6 +75,14 @@ class StreamCatalog:
             if not self._spec.file_io().new_input(f"{layout.location}/_iceberg").exists():
                 return None
             return self._search(layout)
+
+    def load_lawful(self, layout: TableLayout) -> Table | None:
+        """The topic's table as of its newest lawful snapshot, for those who serve its rows."""
+        table = self.load(layout)
+        if table is None:
+            return None
+        with asking(layout.identifier):
+            return self._lawful.of(table, self._remedies(layout))
 
     def load_or_create(self, layout: TableLayout) -> Table:
         """The topic's table under the name that its settings give it."""

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
 
 _SEARCH_PATH: Final = re.compile(r"([?&])search_path=([^&]*)")
+REST_CATALOG: Final = "lakestream_spark.table.rest.BoundedRestCatalog"
 SYNCED_IO: Final = "lakestream_spark.table.synced_io.SyncedFileIO"
 
 
@@ -27,7 +28,11 @@ class CatalogSpec:
         # Here and not above: a broker carries this value and opens it when a table is first read.
         from pyiceberg.catalog import load_catalog
 
-        return load_catalog(self.name, **{**self._with_io(), "warehouse": self.warehouse})
+        own = {**self._with_io(), "warehouse": self.warehouse}
+        if own.get("type") == "rest":
+            del own["type"]
+            own["py-catalog-impl"] = REST_CATALOG
+        return load_catalog(self.name, **own)
 
     def file_io(self) -> "FileIO":
         """What reads and writes the tables' files."""

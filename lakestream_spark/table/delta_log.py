@@ -25,7 +25,8 @@ CONFIGURATION: Final = {
     "delta.appendOnly": "true",
     # Endless: files leave by our own upkeep, which knows what Iceberg still needs.
     "delta.deletedFileRetentionDuration": "interval 36500 days",
-    "delta.logRetentionDuration": "interval 30 days",
+    # Longer than a file outlives its removal: an older version could not be read anyway.
+    "delta.logRetentionDuration": "interval 2 days",
     "delta.enableExpiredLogCleanup": "false",
 }
 

@@ -1,5 +1,6 @@
 """Which files are deleted, and that nothing that is needed is."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -121,3 +122,19 @@ def test_delta_log_gets_a_checkpoint_when_it_has_grown(orders):
     mirror(orders.table, orders.topic_id)
     assert in_delta(orders.log) == in_iceberg(orders.table)
     assert delta_care.care(orders.table, folder, 5) is None
+
+
+def test_old_entries_of_the_delta_log_go_with_a_checkpoint(orders):
+    for _ in range(4):
+        orders.append()
+        mirror(orders.table, orders.topic_id)
+    log = Path(delta_log.uri(orders.table)) / "_delta_log"
+    old = sorted(log.glob("*.json"))
+    for entry in old:
+        os.utime(entry, (0, 0))
+    delta_care.care(orders.table, TableFolder(orders.table), 1)
+    orders.append()
+    mirror(orders.table, orders.topic_id)
+    delta_care.care(orders.table, TableFolder(orders.table), 1)
+    assert not any(entry.exists() for entry in old[:-1])
+    assert in_delta(orders.log) == in_iceberg(orders.table)

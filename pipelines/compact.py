@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from lakestream_spark.cli.compaction import checkpoint_folder, stopped_by_signals
 from lakestream_spark.cli.jobs import compact_job
+from lakestream_spark.core.errors import LakestreamError
 from lakestream_spark.core.logs import configure
 from lakestream_spark.settings import Entry, Settings, load
 from lakestream_spark.spark.compact import drain, run
@@ -31,6 +32,8 @@ def main() -> None:
                 lambda: spark, job, stop
             )
         print(f"{done.rows} rows in {done.files} files, {done.commits} commits")
+    except LakestreamError as error:
+        raise SystemExit(f"lakestream: {error}") from None
     finally:
         spark.stop()
 

@@ -41,7 +41,7 @@ class Listening(NamedTuple):
 class Ingress:
     """`lakestream ingress`, or `lakestream up`, as a process of its own."""
 
-    def __init__(self, folder: Path, *arguments: str, name: str = "ingress") -> None:
+    def __init__(self, folder: Path | str, *arguments: str, name: str = "ingress") -> None:
         command = [sys.executable, "-m", "lakestream_spark", name, "--json"]
         command += ["--data", str(folder), "--port", "0", "--admin-port", "0", *arguments]
         environ = {k: v for k, v in os.environ.items() if not k.startswith("LAKESTREAM_")}
@@ -96,7 +96,7 @@ class Ingress:
 
 
 @contextmanager
-def ingress(folder: Path, *arguments: str, name: str = "ingress") -> Iterator[Ingress]:
+def ingress(folder: Path | str, *arguments: str, name: str = "ingress") -> Iterator[Ingress]:
     """A process that is killed at the end if it still runs."""
     started = Ingress(folder, *arguments, name=name)
     try:

@@ -1,7 +1,7 @@
 """Record batches <-> rows of the table, by the compiled kernels; `table.rows` is the plain way."""
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,8 @@ from lakestream_spark.table.columns import (
     TIMESTAMP_TYPE,
     VALUE,
 )
+
+_FEW_ROWS: Final = 16 * 1024
 
 
 class Rows(NamedTuple):
@@ -74,8 +76,12 @@ def batches_of(
     if table.num_rows == 0:
         yield encode_batch([], base_offset=first, last_offset=after - 1)
         return
-    columns = _columns(_in_order(table))
-    yield from encode(columns, next_offset=after, codec=codec, max_batch_bytes=max_batch_bytes)
+    pieces = _pieces(_in_order(table))
+    ends = [piece[OFFSET][0].as_py() for piece in pieces[1:]]
+    for piece, end in zip(pieces, [*ends, after], strict=True):
+        yield from encode(
+            _columns(piece), next_offset=end, codec=codec, max_batch_bytes=max_batch_bytes
+        )
 
 
 def _in_order(table: pa.Table) -> pa.Table:
@@ -84,10 +90,17 @@ def _in_order(table: pa.Table) -> pa.Table:
     return table.sort_by(OFFSET) if np.any(offsets[1:] < offsets[:-1]) else table
 
 
-def _columns(table: pa.Table) -> Columns:
+def _pieces(table: pa.Table) -> list[pa.RecordBatch]:
+    """The table as it is chunked, so that nothing is copied; joined first if that is too finely."""
+    pieces = [piece for piece in table.to_batches() if piece.num_rows]
+    if len(pieces) > 1 + table.num_rows // _FEW_ROWS:
+        pieces = table.combine_chunks().to_batches()
+    return pieces
+
+
+def _columns(piece: pa.RecordBatch) -> Columns:
     def column(name: str) -> pa.Array:
-        found = table[name].cast(ARROW_SCHEMA.field(name).type).combine_chunks()
-        return found if isinstance(found, pa.Array) else pa.concat_arrays(found.chunks)
+        return piece[name].cast(ARROW_SCHEMA.field(name).type)
 
     return Columns(
         offsets=column(OFFSET),

@@ -1,8 +1,8 @@
-"""Records of compressed batches, decompressed one after the other into one array.
+"""Records of compressed batches, decompressed one after the other into the same array.
 
-The array is used again and again, so that no memory is taken, cleared or guessed per batch. Where
-it does not suffice, and wherever bytes do not decompress, `codecs.decompress` decides: the caps and
-the refusals are its own.
+So no memory is taken, cleared or guessed per batch, and what the kernel reads is in the cache.
+Where the array does not suffice, and wherever bytes do not decompress, `codecs.decompress` decides:
+the caps and the refusals are its own.
 """
 
 from contextlib import suppress
@@ -31,25 +31,19 @@ class Body(NamedTuple):
 
 
 class Bodies:
-    """Room for the bodies of one piece; `clear` when it is decoded."""
+    """Room for the body of one batch: the next one takes its place."""
 
     def __init__(self, size: int) -> None:
         array = np.empty(size, np.uint8)
         self._room = array.data
         self.source = readonly(array)
-        self._used = 0
 
-    def clear(self) -> None:
-        self._used = 0
-
-    def add(self, codec: Codec, data: memoryview, *, max_bytes: int) -> Body:
+    def put(self, codec: Codec, data: memoryview, *, max_bytes: int) -> Body:
         """The records in `data`; raises `InvalidBatch` when they are broken or too large."""
-        room = self._room[self._used : self._used + max_bytes]
         if not _is_framed(codec, data):
             with suppress(cramjam.DecompressionError):
-                size = _INTO[codec](data, room)
-                self._used += size
-                return Body(self.source, self._used - size, self._used)
+                size = _INTO[codec](data, self._room[:max_bytes])
+                return Body(self.source, 0, size)
         body = np.frombuffer(decompress(codec, data, max_bytes=max_bytes), np.uint8)
         return Body(readonly(body), 0, len(body))
 

@@ -39,6 +39,7 @@ BINARY: Final = pa.large_binary()
 HEADER: Final = pa.struct([pa.field("key", pa.large_string(), nullable=False), ("value", BINARY)])
 HEADER_LIST: Final = pa.large_list(pa.field("element", HEADER, nullable=False))
 MICROSECONDS: Final = pa.timestamp("us", tz="UTC")
+_HEADER_FIELD_BYTES: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +62,8 @@ class Columns:
         return len(self.offsets)
 
 
-def new_space(rows: int, size: int, headers: int, header_bytes: int) -> Space:
-    """Arrays for so many records and bytes of keys and values, and at first so many headers."""
+def new_space(rows: int, size: int, headers: int) -> Space:
+    """Arrays for so many bytes of keys and of values, and at first for so many rows and headers."""
     space = Space(
         cursor=np.zeros(2, np.int64),
         longs=np.empty((RECORD_LONGS, rows + 1), np.int64),
@@ -71,12 +72,25 @@ def new_space(rows: int, size: int, headers: int, header_bytes: int) -> Space:
         values=np.empty(size, np.uint8),
         header_longs=np.empty((HEADER_LONGS, headers + 1), np.int64),
         header_valid=np.empty(headers, np.uint8),
-        header_keys=np.empty(header_bytes, np.uint8),
-        header_values=np.empty(header_bytes, np.uint8),
+        header_keys=np.empty(headers * _HEADER_FIELD_BYTES, np.uint8),
+        header_values=np.empty(headers * _HEADER_FIELD_BYTES, np.uint8),
     )
     space.longs[:, 0] = 0
     space.header_longs[:, 0] = 0
     return space
+
+
+def with_rows(space: Space, more: int) -> Space:
+    """The same with room for so many more rows, at least."""
+    rows, capacity = int(space.cursor[ROWS]), space.marks.shape[1]
+    if rows + more <= capacity:
+        return space
+    capacity = max(rows + more, 2 * capacity)
+    longs = np.empty((RECORD_LONGS, capacity + 1), np.int64)
+    longs[:, : rows + 1] = space.longs[:, : rows + 1]
+    marks = np.empty((RECORD_MARKS, capacity), np.uint8)
+    marks[:, :rows] = space.marks[:, :rows]
+    return space._replace(longs=longs, marks=marks)
 
 
 def with_more_headers(space: Space) -> Space:

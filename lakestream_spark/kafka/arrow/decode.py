@@ -1,13 +1,13 @@
 """Record batches -> Arrow arrays, piece by piece.
 
-    chunks ─► runs: batches described, records decompressed ─► the kernel ─► `Decoded`
+    chunks ─► runs: batches described, records decompressed ─► the kernel ─► pieces
 
 A piece is a bounded number of bytes, so memory does not depend on how much there is to decode. What
 always holds: rows are in the order of the batches; control batches have none; a batch whose content
 is not legal is a value in the result, with its place and the reason, and the others are decoded.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,7 +15,13 @@ import numpy as np
 
 from lakestream_spark.core.errors import InvalidBatch
 from lakestream_spark.kafka.arrow.bodies import Bodies
-from lakestream_spark.kafka.arrow.columns import Columns, columns_of, new_space, with_more_headers
+from lakestream_spark.kafka.arrow.columns import (
+    Columns,
+    columns_of,
+    new_space,
+    with_more_headers,
+    with_rows,
+)
 from lakestream_spark.kafka.arrow.compiled import decode_kernels
 from lakestream_spark.kafka.arrow.layout import (
     BASE_OFFSET,
@@ -31,8 +37,8 @@ from lakestream_spark.kafka.batch import HEADER, BatchHeader
 from lakestream_spark.kafka.codecs import MAX_DECOMPRESSED_BYTES
 
 PIECE_BYTES: Final = 32 * 1024 * 1024
-_FEW_HEADERS: Final = 1024
-_HEADER_BYTES: Final = 16
+_SOME_RECORDS: Final = 64 * 1024
+_SOME_HEADERS: Final = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,45 +71,55 @@ def decode(
     Indexes of refused batches count all batches of all chunks. Raises `Corrupt` when a chunk is not
     whole batches.
     """
-    bodies = Bodies(2 * piece_bytes)
-    runs = Runs(bodies=bodies, max_batch_bytes=max_batch_bytes, piece_bytes=piece_bytes)
-    held: list[Run] = []
-    size, number = 0, 0
+    runs = Runs(
+        bodies=Bodies(piece_bytes), max_batch_bytes=max_batch_bytes, piece_bytes=piece_bytes
+    )
+    piece: _Piece | None = None
+    number = 0
     for chunk in chunks:
         for run in runs.of(chunk, number):
-            held.append(run)
-            size += run.size
             number = run.number + len(run.batches)
-            if size >= piece_bytes:
-                yield _decode(held)
-                held, size = [], 0
-                bodies.clear()
-    if held:
-        yield _decode(held)
+            if piece is not None and not piece.has_room(run):
+                yield piece.decoded()
+                piece = None
+            if piece is None:
+                piece = _Piece(max(piece_bytes, run.size))
+            piece.add(run)
+    if piece is not None:
+        yield piece.decoded()
 
 
-def _decode(runs: Sequence[Run]) -> Decoded:
-    kernel = decode_kernels().decode
-    space = new_space(
-        sum(run.most_records for run in runs),
-        sum(run.size for run in runs),
-        _FEW_HEADERS,
-        _FEW_HEADERS * _HEADER_BYTES,
-    )
-    refused: list[RefusedBatch] = []
-    for run in runs:
+class _Piece:
+    """Runs decoded one after the other, up to so many bytes of records."""
+
+    def __init__(self, size: int) -> None:
+        self._kernel = decode_kernels().decode
+        self._left = size
+        self._space = new_space(_SOME_RECORDS, size, _SOME_HEADERS)
+        self._refused: list[RefusedBatch] = []
+
+    def has_room(self, run: Run) -> bool:
+        return run.size <= self._left
+
+    def add(self, run: Run) -> None:
+        self._left -= run.size
+        self._space = with_rows(self._space, run.most_records)
         verdicts = np.empty((len(run.batches), VERDICT), np.int64)
-        done = kernel(run.source, run.batches, 0, space, verdicts)
+        done = self._kernel(run.source, run.batches, 0, self._space, verdicts)
         while done < len(run.batches):
-            space = with_more_headers(space)
-            done = kernel(run.source, run.batches, done, space, verdicts)
-        refused += _refused(run, verdicts)
-    return Decoded(columns=columns_of(space), refused=tuple(refused))
+            self._space = with_more_headers(self._space)
+            done = self._kernel(run.source, run.batches, done, self._space, verdicts)
+        self._refused += _refused(run, verdicts)
+
+    def decoded(self) -> Decoded:
+        return Decoded(columns=columns_of(self._space), refused=tuple(self._refused))
 
 
 def _refused(run: Run, verdicts: Table) -> list[RefusedBatch]:
     if run.error is not None:
         return [_refused_batch(run, 0, run.error)]
+    if not verdicts[:, REFUSAL].any():
+        return []
     return [
         _refused_batch(run, number, error_of(*verdicts[number].tolist()))
         for number in np.flatnonzero(verdicts[:, REFUSAL] != LEGAL).tolist()

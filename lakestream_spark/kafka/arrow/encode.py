@@ -64,8 +64,8 @@ def encode(
         rows = content.slice(bounds[first], bounds[after])
         begins = np.array(bounds[first : after + 1]) - bounds[first]
         for number, body in zip(range(first, after), _bodies(rows, begins), strict=True):
-            batch = content.slice(bounds[number], bounds[number + 1])
-            yield _framed(body, batch, ends[number], codec)
+            header = _header(content, bounds[number], bounds[number + 1], ends[number])
+            yield _framed(header, body, codec)
 
 
 def _weights(content: Content) -> Longs:
@@ -88,32 +88,31 @@ def _widest(numbers: Longs) -> int:
 
 def _bounds(content: Content, weights: Longs, max_bytes: int) -> list[int]:
     """The row at which each batch begins, and after them the number of rows."""
-    rows = len(weights)
-    total = np.cumsum(weights)
+    rows, total, offsets = len(weights), np.cumsum(weights), content.offsets
     apart = content.append_time[1:] != content.append_time[:-1]
     apart |= content.append_time[1:] & (content.times[1:] != content.times[:-1])
     cuts = np.append(np.flatnonzero(apart) + 1, rows)
     bounds = [0]
     while bounds[-1] < rows:
         first = bounds[-1]
-        full = np.searchsorted(total, total[first] - weights[first] + max_bytes, "right")
-        last = min(int(content.offsets[first]) + _LAST_DELTA, _LAST_OFFSET)
-        far = np.searchsorted(content.offsets, last, "right")
-        cut = cuts[np.searchsorted(cuts, first, "right")]
+        full = total.searchsorted(total[first] - weights[first] + max_bytes, "right")
+        far = offsets.searchsorted(min(int(offsets[first]) + _LAST_DELTA, _LAST_OFFSET), "right")
+        cut = cuts[cuts.searchsorted(first, "right")]
         bounds.append(max(first + 1, int(min(full, far, cut))))
     return bounds
 
 
 def _groups(bounds: Sequence[int], weights: Longs) -> Iterator[tuple[int, int]]:
     """Batches [first, after) that are encoded together: enough for numpy, little for the cache."""
+    sizes = np.add.reduceat(weights, bounds[:-1]).tolist() if len(bounds) > 1 else []
     first, size = 0, 0
-    for number in range(len(bounds) - 1):
-        size += int(weights[bounds[number] : bounds[number + 1]].sum())
+    for number, own in enumerate(sizes):
+        size += own
         if size >= _AT_ONCE_BYTES:
             yield first, number + 1
             first, size = number + 1, 0
-    if first < len(bounds) - 1:
-        yield first, len(bounds) - 1
+    if first < len(sizes):
+        yield first, len(sizes)
 
 
 def _bodies(rows: Content, begins: Longs) -> Iterator[memoryview]:
@@ -140,24 +139,30 @@ def _bodies(rows: Content, begins: Longs) -> Iterator[memoryview]:
         yield data[start:end]
 
 
-def _framed(body: memoryview, rows: Content, next_offset: int, codec: Codec) -> bytes:
-    """The batch of these records, which reaches to `next_offset`."""
-    packed = body if codec is Codec.NONE else compress(codec, body)
-    base = int(rows.offsets[0])
-    header = BatchHeader(
+def _header(rows: Content, first: int, after: int, next_offset: int) -> BatchHeader:
+    """That of the rows [first, after); the batch reaches to `next_offset`."""
+    base = int(rows.offsets[first])
+    return BatchHeader(
         base_offset=base,
-        length=HEADER_BYTES + len(packed) - LENGTH_OVERHEAD,
+        length=0,
         leader_epoch=0,
         magic=MAGIC_V2,
         crc=0,
-        attributes=codec | (APPEND_TIME_FLAG if rows.append_time[0] else 0),
+        attributes=APPEND_TIME_FLAG if rows.append_time[first] else 0,
         last_offset_delta=min(next_offset - 1 - base, _LAST_DELTA),
-        base_timestamp=int(rows.times[0]),
-        max_timestamp=int(rows.times.max()),
+        base_timestamp=int(rows.times[first]),
+        max_timestamp=int(rows.times[first:after].max()),
         producer_id=_NO_PRODUCER,
         producer_epoch=_NO_PRODUCER,
         base_sequence=_NO_PRODUCER,
-        record_count=len(rows.offsets),
+        record_count=after - first,
+    )
+
+
+def _framed(header: BatchHeader, body: memoryview, codec: Codec) -> bytes:
+    packed = body if codec is Codec.NONE else compress(codec, body)
+    header = header._replace(
+        length=HEADER_BYTES + len(packed) - LENGTH_OVERHEAD, attributes=header.attributes | codec
     )
     crc = crc32c(packed, crc32c(HEADER.pack(*header)[CRC_START:]))
     return b"".join((HEADER.pack(*header._replace(crc=crc)), packed))

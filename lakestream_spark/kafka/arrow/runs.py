@@ -1,7 +1,8 @@
 """Chunks -> runs: batches whose records lie, decompressed, in one array.
 
 Batches that are not compressed stay where they are, many in one run; a compressed one is a run by
-itself. A run is not longer than a piece, unless a single batch is.
+itself, to be decoded before the next is asked for. A run is not longer than a piece, unless a
+single batch is.
 """
 
 from collections.abc import Iterator
@@ -48,16 +49,11 @@ class Run(NamedTuple):
     source: Bytes
     batches: Table
     number: int
+    size: int
+    """Bytes of the records in all of them."""
+    most_records: int
+    """No more than there are bytes for, whatever the batches say."""
     error: InvalidBatch | None = None
-
-    @property
-    def size(self) -> int:
-        return int((self.batches[:, END] - self.batches[:, START]).sum())
-
-    @property
-    def most_records(self) -> int:
-        room = (self.batches[:, END] - self.batches[:, START]) // SMALLEST_RECORD
-        return int(np.clip(self.batches[:, RECORD_COUNT], 0, room).sum())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +78,8 @@ class Runs:
                 limit = np.searchsorted(ends, batches[first, START] + self.piece_bytes, "right")
                 next_other = others[np.searchsorted(others, first)]
                 after = max(after, int(min(limit, next_other)))
-                yield Run(view, source, batches[first:after], number + first)
+                size, most = _extent(batches[first:after])
+                yield Run(view, source, batches[first:after], number + first, size, most)
             else:
                 yield self._decompressed(view, batches[first:after], number + first)
             first = after
@@ -102,12 +99,21 @@ class Runs:
             codec = _codec(int(batch[ATTRIBUTES]) & CODEC_MASK)
             if codec is Codec.NONE:  # above the cap, or it would be decoded where it lies
                 decompress(codec, data, max_bytes=self.max_batch_bytes)
-            body = self.bodies.add(codec, data, max_bytes=self.max_batch_bytes)
+            body = self.bodies.put(codec, data, max_bytes=self.max_batch_bytes)
         except InvalidBatch as error:
             batch[START], batch[END], batch[RECORD_COUNT] = 0, 0, 0
-            return Run(view, self.bodies.source, batches, number, error)
+            return Run(view, self.bodies.source, batches, number, 0, 0, error)
         batch[START], batch[END] = body.start, body.end
-        return Run(view, body.source, batches, number)
+        size = body.end - body.start
+        most = min(max(0, int(batch[RECORD_COUNT])), size // SMALLEST_RECORD)
+        return Run(view, body.source, batches, number, size, most)
+
+
+def _extent(batches: Table) -> tuple[int, int]:
+    """The size of their records, and how many there are at most."""
+    sizes = batches[:, END] - batches[:, START]
+    most = np.clip(batches[:, RECORD_COUNT], 0, sizes // SMALLEST_RECORD)
+    return int(sizes.sum()), int(most.sum())
 
 
 def _describe(view: memoryview, source: Bytes, base_offset: int | None) -> Table:

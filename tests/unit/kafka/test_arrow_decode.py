@@ -152,7 +152,13 @@ def test_a_batch_larger_than_a_piece_is_a_piece() -> None:
     large = make_batch([os.urandom(50_000)], codec=Codec.LZ4)
     small = make_batch([b"small"], codec=Codec.LZ4)
     pieces = list(decode([Chunk(small + large + small)], piece_bytes=1_000))
-    assert [len(piece.columns) for piece in pieces] == [2, 1]
+    assert [len(piece.columns) for piece in pieces] == [1, 1, 1]
+
+
+def test_memory_for_rows_grows_with_the_batches_of_a_piece() -> None:
+    batch = make_batch([b""] * 30_000, codec=Codec.LZ4)
+    (piece,) = decode([Chunk(batch * 5, base_offset=0)])
+    assert piece.columns.offsets.to_numpy().tolist() == list(range(150_000))
 
 
 def test_memory_for_headers_grows_with_the_headers_that_are_there() -> None:

@@ -44,10 +44,15 @@ def flush_policies(settings: Settings) -> dict[str, FlushPolicy]:
             max_age_ms=own.flush_interval_ms,
             max_bytes=own.flush_bytes,
             max_uploads=wal.max_uploads,
+            max_ahead=ahead,
             max_inflight_bytes=wal.max_inflight_bytes,
             answer_within_ms=wal.answer_within_ms,
         )
-        for profile, own in (("cost", wal.cost), ("latency", wal.latency))
+        # Quick storage: more than one being stored and one being committed only wait in line.
+        for profile, own, ahead in (
+            ("cost", wal.cost, wal.max_uploads),
+            ("latency", wal.latency, 2),
+        )
     }
 
 

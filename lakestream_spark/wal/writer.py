@@ -58,12 +58,15 @@ class FlushPolicy:
     max_age_ms: int = 250
     max_bytes: int = 8 * 1024 * 1024
     max_uploads: int = 4
+    max_ahead: int = 4
+    """Segments on their way at which the open one grows beyond its age, up to its size."""
     max_inflight_bytes: int = 64 * 1024 * 1024
     answer_within_ms: int = 30_000
     commit_backoff: Backoff = Backoff(first_s=0.02, cap_s=1.0)
 
     def __post_init__(self) -> None:
-        if min(self.max_age_ms, self.max_bytes, self.max_uploads, self.max_inflight_bytes) < 1:
+        bounds = (self.max_age_ms, self.max_bytes, self.max_uploads, self.max_ahead)
+        if min(*bounds, self.max_inflight_bytes) < 1:
             raise ValueError("every bound of a flush policy is at least 1")
 
 
@@ -85,7 +88,8 @@ class _Pending:
 
     sealed: SealedSegment
     bytes: int
-    sealed_at: float
+    due_at: float
+    """When it was sealed, or should have been by its age."""
     receipts: tuple[SegmentReceipt, ...]
     waiters: list[tuple[Place, asyncio.Future[list[BatchAnswer]]]]
     upload: asyncio.Task[StoredSegment]
@@ -122,9 +126,10 @@ class WalWriter:
         self._receipts: list[SegmentReceipt] = []
         self._pending: deque[_Pending] = deque()
         self._n = 0
-        self._opened_at = 0.0
+        self._due_at = 0.0
         self._first_batch = asyncio.Event()
         self._sealed = asyncio.Event()
+        self._settled = asyncio.Event()
         self._stopped: LakestreamError | None = None
         self._closing = False
         self._tasks: list[asyncio.Task[None]] = []
@@ -175,7 +180,7 @@ class WalWriter:
                 self._budget.release(size)
                 self._check_accepting()
         if not self._waiters:
-            self._opened_at = self._clock.monotonic()
+            self._due_at = self._clock.monotonic() + self._policy.max_age_ms / 1000
             self._first_batch.set()
         place = self._open.add(partition, batches)
         answer: asyncio.Future[list[BatchAnswer]] = asyncio.get_running_loop().create_future()
@@ -203,7 +208,7 @@ class WalWriter:
         pending = _Pending(
             sealed=sealed,
             bytes=opened.bytes,
-            sealed_at=self._clock.monotonic(),
+            due_at=min(self._clock.monotonic(), self._due_at),
             receipts=receipts,
             waiters=waiters,
             upload=asyncio.create_task(self._upload(sealed), name=f"wal-upload-{segment_id}"),
@@ -232,11 +237,15 @@ class WalWriter:
     async def _seal_by_age(self) -> None:
         while True:
             await self._first_batch.wait()
-            left_s = self._opened_at + self._policy.max_age_ms / 1000 - self._clock.monotonic()
-            if left_s <= 0:
-                self.seal()
-            else:
+            left_s = self._due_at - self._clock.monotonic()
+            if left_s > 0:
                 await self._clock.sleep(left_s)
+            elif len(self._pending) >= self._policy.max_ahead:
+                # Commits are one after the other: one more segment would only wait for its turn.
+                self._settled.clear()
+                await self._settled.wait()
+            else:
+                self.seal()
 
     async def _upload(self, sealed: SealedSegment) -> StoredSegment:
         async with self._upload_slots:
@@ -255,6 +264,7 @@ class WalWriter:
                     await self._settle(pending)
                 finally:
                     self._pending.popleft()
+                    self._settled.set()
                     self._budget.release(pending.bytes)
             if self._closing:
                 return
@@ -297,14 +307,17 @@ class WalWriter:
     async def _answer_in_time(self) -> None:
         """A store may hang instead of failing: nobody hears from it then but this clock."""
         while True:
-            await self._clock.sleep(self._policy.answer_within_ms / 1000 / _LOOKS)
+            look_s = self._policy.answer_within_ms / 1000 / _LOOKS
+            await self._clock.sleep(look_s)
+            if self._clock.monotonic() - self._due_at >= look_s:
+                self.seal()  # Those before it hang: its callers have a clock as well.
             self._answer_overdue("the store has not answered")
 
     def _answer_overdue(self, reason: object) -> None:
         """Callers do not wait for ever; their segments still do, and keep their bytes."""
         oldest = self._clock.monotonic() - self._policy.answer_within_ms / 1000
         for pending in self._pending:
-            if pending.sealed_at <= oldest:
+            if pending.due_at <= oldest:
                 _fail(
                     pending,
                     OutcomeUnknown(
@@ -350,6 +363,7 @@ class WalWriter:
             else OutcomeUnknown(f"the commit failed: {error!r}", segment=pending.sealed.id),
         )
         waiters, self._waiters = self._waiters, []
+        self._first_batch.clear()
         self._budget.release(self._open.bytes)
         self._open = OpenSegment()
         for _, answer in waiters:

@@ -237,6 +237,60 @@ async def test_a_fenced_writer_stops_and_says_so_to_everybody() -> None:
     assert b.sequencer.committed == []
 
 
+async def test_the_timer_of_a_fenced_writer_rests_when_its_open_segment_is_thrown_away() -> None:
+    clock = SimulatedClock()
+    async with bench(QUICK, clock) as b:
+        b.store.gated = True
+        first = b.send(A0, b"1")
+        await settle()
+        b.writer.seal()
+        waiting = b.send(A0, b"2")
+        await settle()
+        b.sequencer.fenced = True
+        b.store.open(key(1))
+        await asyncio.gather(first, waiting, return_exceptions=True)
+        async with asyncio.timeout(30):
+            await clock.advance(1)
+    assert b.store.put_keys == [key(1)]
+
+
+async def test_the_open_segment_grows_while_enough_segments_are_on_their_way() -> None:
+    clock = SimulatedClock()
+    async with bench(FlushPolicy(max_age_ms=10, max_ahead=2), clock) as b:
+        b.store.gated = True
+        sends = []
+        for number in range(5):
+            sends.append(b.send(A0, str(number).encode()))
+            await clock.advance(0.02)
+        assert b.store.put_keys == [key(1), key(2)]
+        b.store.gated = False
+        b.store.open(key(1))
+        assert await sends[0] == [BatchAnswer(Verdict.ACCEPTED, 0)]
+        await clock.advance(0.02)
+        assert b.store.put_keys == [key(1), key(2), key(3)]
+        b.store.open(key(2))
+        answers = await asyncio.gather(*sends)
+    assert [answer.base_offset for (answer,) in answers] == [0, 1, 2, 3, 4]
+
+
+async def test_callers_of_a_segment_behind_hanging_ones_are_answered_in_time() -> None:
+    clock = SimulatedClock()
+    policy = FlushPolicy(max_age_ms=10, max_ahead=1, answer_within_ms=1_000)
+    async with bench(policy, clock) as b:
+        b.store.gated = True
+        sends = [b.send(A0, b"1")]
+        await clock.advance(0.1)
+        sends.append(b.send(A0, b"2"))
+        await clock.advance(1.4)
+        for send in sends:
+            with pytest.raises(OutcomeUnknown):
+                await send
+        b.store.gated = False
+        for n in (1, 2):
+            await b.store.waits_for(key(n))
+            b.store.open(key(n))
+
+
 async def test_closing_answers_what_was_taken_and_takes_nothing_more() -> None:
     made = Bench(FlushPolicy(max_age_ms=60_000), SystemClock())
     async with made.writer:

@@ -112,11 +112,12 @@ def movable(outcomes: Sequence[Outcome], table_ends: Mapping[int, int]) -> Movab
     stopped: dict[int, Outcome] = {}
     for outcome in sorted(outcomes, key=lambda each: each.range):
         partition, first, following = outcome.range
-        if partition in stopped or following <= ends[partition]:
+        # A slice that begins elsewhere is old: somebody else has moved the end since it was cut.
+        if partition in stopped or first != ends[partition]:
             continue
         if outcome.kind is not Kind.WRITTEN:
             stopped[partition] = outcome
-        elif first == ends[partition]:
+        else:
             begun = ranges.get(partition, outcome.range)
             ranges[partition] = begun._replace(next=following)
             ends[partition] = following

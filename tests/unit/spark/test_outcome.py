@@ -75,6 +75,12 @@ def test_a_segment_that_is_gone_is_no_trouble_when_the_table_has_its_range():
     assert movable([gone], {0: 0}).stopped == (gone,)
 
 
+def test_a_slice_whose_beginning_the_table_has_by_now_is_old_and_nothing_is_wrong():
+    gone = outcome(0, 0, 5, Kind.GONE)
+    assert movable([gone, written(0, 5, 9)], {0: 3}) == ((), (), (), ())
+    assert movable([gone, written(0, 5, 9)], {0: 5}).ranges == (PlannedRange(0, 5, 9),)
+
+
 def test_a_slice_without_rows_moves_the_end_without_a_file():
     aside = Quarantined(0, 0, 4, "file:///q", "bad")
     found = movable([written(0, 0, 4, file=None, quarantined=(aside,))], {0: 0})

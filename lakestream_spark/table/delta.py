@@ -76,7 +76,7 @@ def _try(table: Table, snapshot: Snapshot, topic_id: TopicId) -> MirrorResult | 
         return MirrorResult(outcome=Outcome.UP_TO_DATE, sequence_number=mirrored)
     if delta_changes.files_with_deletes(table, snapshot):
         return MirrorResult(outcome=Outcome.HAS_DELETES, sequence_number=mirrored or 0)
-    if delta_log.add_missing_columns(log, table):
+    if delta_log.bring_up_to_date(log, table):
         return None
     changes = delta_changes.since(table, snapshot, mirrored or 0) if is_ours else None
     full = changes is None

@@ -29,6 +29,7 @@ CONFIGURATION: Final = {
     "delta.logRetentionDuration": "interval 2 days",
     "delta.enableExpiredLogCleanup": "false",
 }
+_PROTECTION: Final = ("delta.appendOnly", "delta.deletedFileRetentionDuration")
 
 _S3_OPTIONS: Final = {
     "s3.endpoint": "aws_endpoint",
@@ -111,20 +112,25 @@ def create_log(table: Table) -> None:
         raise Unavailable(f"the Delta log cannot be made: {error}", table=table.name()) from error
 
 
-def add_missing_columns(log: DeltaTable, table: Table) -> bool:
-    """Whether the log got columns that Iceberg has and it had not, and must be opened again."""
+def bring_up_to_date(log: DeltaTable, table: Table) -> bool:
+    """Whether the log got columns that Iceberg has and it had not, or got back what protects its
+    files, and must be opened again."""
     known = {field.name for field in log.schema().fields}
     missing = [field for field in delta_schema(table).fields if field.name not in known]
+    configuration = log.metadata().configuration
+    lost = {k: CONFIGURATION[k] for k in _PROTECTION if configuration.get(k) != CONFIGURATION[k]}
     try:
         if missing:
             log.alter.add_columns(missing)
+        elif lost:
+            log.alter.set_table_properties(lost)
     except CommitFailedError:
         return True  # Another process was first.
     except (DeltaError, OSError) as error:
         raise Unavailable(
             f"the Delta log cannot be written: {error}", table=table.name()
         ) from error
-    return bool(missing)
+    return bool(missing or lost)
 
 
 def marks(log: DeltaTable, topic_id: TopicId) -> Marks:

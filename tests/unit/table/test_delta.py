@@ -196,6 +196,18 @@ def test_foreign_commit_and_new_append_are_settled_together(orders):
     assert [add["dataChange"] for add in adds(orders)] == [True]
 
 
+def test_protection_that_somebody_took_away_is_given_back(orders):
+    orders.append()
+    mirrored(orders)
+    changes = {"delta.appendOnly": "false", "delta.logRetentionDuration": "interval 9 days"}
+    orders.log.alter.set_table_properties(changes)
+    assert mirrored(orders).full
+    configuration = orders.log.metadata().configuration
+    assert configuration["delta.appendOnly"] == "true"
+    assert configuration["delta.logRetentionDuration"] == "interval 9 days"
+    assert mirrored(orders).outcome is Outcome.UP_TO_DATE
+
+
 def test_another_delta_table_over_this_one_is_refused_with_the_remedy(orders, tmp_path):
     orders.append()
     write_deltalake(delta_log.uri(orders.table), pa.table({"x": [1]}))

@@ -1,4 +1,4 @@
-"""Three brokers over one store, each under a node id and a port of its own, for ever the same.
+"""Brokers over one store, each under a node id and a port of its own, for ever the same.
 
 Nobody takes the port of a broker while it is dead: see `ports`.
 """
@@ -7,7 +7,7 @@ import re
 import signal
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -110,7 +110,7 @@ class Brokers:
 
     def heal(self) -> None:
         """All run, and all are ready."""
-        for node in NODES:
+        for node in self._ports:
             self.bring_back(node)
         self.wait_until_ready()
 
@@ -136,10 +136,14 @@ class Brokers:
         return self._running.pop(node).stop(number)
 
 
+def three_brokers(folder: Path, settings: Sequence[str]) -> AbstractContextManager[Brokers]:
+    return some_brokers(folder, settings, NODES)
+
+
 @contextmanager
-def three_brokers(folder: Path, settings: Sequence[str]) -> Iterator[Brokers]:
-    """All three serve; whatever runs at the end is killed."""
-    ports = {node: free_port() for node in NODES}
+def some_brokers(folder: Path, settings: Sequence[str], nodes: Sequence[int]) -> Iterator[Brokers]:
+    """All of them serve; whatever runs at the end is killed."""
+    ports = {node: free_port() for node in nodes}
     quick = (
         "broker.heartbeat_interval_ms=250",
         f"broker.session_timeout_ms={SESSION_S * 1000:.0f}",
@@ -148,7 +152,7 @@ def three_brokers(folder: Path, settings: Sequence[str]) -> Iterator[Brokers]:
     brokers = Brokers(folder, ports, chosen)
     try:
         # The first of them makes the metadata store: alone, as one would.
-        brokers.start(NODES[0])
+        brokers.start(nodes[0])
         brokers.wait_until_ready()
         brokers.heal()
         yield brokers

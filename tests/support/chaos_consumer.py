@@ -5,7 +5,7 @@
 
 What always holds: a record is in the journal before its offset is committed, and every assignment
 of a partition is in the journal before the first record that it brings. SIGTERM makes it
-commit and leave.
+commit and leave. The number of records it polled is printed as it grows.
 """
 
 import argparse
@@ -40,6 +40,7 @@ class Reader:
         self._commits = commits
         self._rows: dict[str, list[tuple[int, str]]] = defaultdict(list)
         self._positions: dict[str, TopicPartition] = {}
+        self._count = 0
         self._noted = self._committed = time.monotonic()
         self.consumer = Consumer(config)
 
@@ -62,7 +63,9 @@ class Reader:
         self._noted = time.monotonic()
         for name, rows in self._rows.items():
             self._journal.write("rows", name, rows)
+            self._count += len(rows)
         self._rows.clear()
+        print(self._count, flush=True)
 
     def commit(self) -> None:
         """What was polled since the last commit; a refusal leaves it to the next owner."""

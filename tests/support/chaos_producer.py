@@ -9,6 +9,7 @@ number of acknowledged records is printed as it grows. Ends with 0 when everythi
 
 import argparse
 import json
+import os
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -77,8 +78,9 @@ class Plan:
 class Sender:
     """Hands records to librdkafka and keeps the journal."""
 
-    def __init__(self, bootstrap: str, journal: Journal) -> None:
+    def __init__(self, bootstrap: str, journal: Journal, padding: int) -> None:
         self._journal = journal
+        self._padding = padding
         self._answers: list[tuple[str, str, int]] = []
         self._transmitted = 0
         self._statistics = 0
@@ -134,11 +136,16 @@ class Sender:
                     value=str(record.value).encode(),
                     key=record.key,
                     partition=partition,
+                    headers=self._headers(),
                     on_delivery=self._delivered,
                 )
                 return
             except BufferError:
                 self.note_answers(0.1)
+
+    def _headers(self) -> list[tuple[str, bytes]]:
+        """Bytes that nothing makes smaller, for those who want large records."""
+        return [("padding", os.urandom(self._padding))] if self._padding else []
 
     def _delivered(self, error: KafkaError | None, message: Any) -> None:
         value = message.value().decode()
@@ -162,10 +169,11 @@ def main() -> int:
     parser.add_argument("--journal", type=Path, required=True)
     parser.add_argument("--rate", type=float, required=True)
     parser.add_argument("--topic", type=Target.parse, action="append", required=True)
+    parser.add_argument("--padding", type=int, default=0)
     given = parser.parse_args()
     life = Life()
     plan = Plan(given.journal.name, given.topic)
-    sender = Sender(given.bootstrap, Journal(given.journal))
+    sender = Sender(given.bootstrap, Journal(given.journal), given.padding)
     due = time.monotonic()
     while life.goes_on:
         sender.send(list(plan.records(_BURST)))

@@ -44,6 +44,8 @@ class Size:
     members: int
     pace: Pace
     session_ms: int
+    padding: int = 0
+    """Bytes of each record beside its value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,13 +97,13 @@ class Clients:
         targets = [
             f"--topic={t}:{n}:{'keyed' if t == 'orders' else 'explicit'}" for t, n in TOPICS.items()
         ]
-        rate = f"--rate={size.rate / len(PRODUCERS)}"
+        flow = [f"--rate={size.rate / len(PRODUCERS)}", f"--padding={size.padding}"]
         self.producers = [
             Seat(
                 "chaos_producer",
                 journals,
                 f"producer.{name}",
-                [*where, *targets, rate],
+                [*where, *targets, *flow],
             )
             for name in PRODUCERS
         ]

@@ -39,6 +39,15 @@ async def fetch_at_the_end_waits_and_gives_nothing(peer: Peer) -> Any:
 
 
 @COMPARED.add()
+async def fetch_that_has_no_room_for_the_bytes_it_wants_does_not_wait(peer: Peer) -> Any:
+    await filled(peer, 3, 3, 3)
+    patient: dict[str, Any] = {"min_bytes": 1 << 20, "max_wait": timedelta(minutes=10)}
+    return [
+        plain((await peer.fetch(0, max_bytes=limit, **patient)).responses) for limit in (1, 100)
+    ]
+
+
+@COMPARED.add()
 async def fetch_out_of_range(peer: Peer) -> Any:
     await filled(peer, 3)
     return [plain((await peer.fetch(offset)).responses) for offset in (4, -1, 2**62)]

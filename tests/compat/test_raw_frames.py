@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import pytest
 
+from lakestream_spark.ingress.dispatch import OFFERED
 from tests.compat.clusters import Cluster
 from tests.compat.comparison import Comparisons
 from tests.compat.peer import TIMEOUT, Peer
@@ -22,6 +23,20 @@ async def api_versions_of_a_version_that_does_not_exist(peer: Peer) -> Any:
         "ApiVersionsRequest", client_software_name="x", client_software_version="1"
     )
     return first, again.error_code.name
+
+
+@COMPARED.add()
+async def the_first_version_of_every_api_that_we_offer(peer: Peer) -> Any:
+    answer = await peer.api(18, 3).ask(
+        "ApiVersionsRequest", client_software_name="x", client_software_version="1"
+    )
+    return {each.api_key: each.min_version for each in answer.api_keys if each.api_key in OFFERED}
+
+
+@COMPARED.add()
+async def a_produce_of_a_version_that_is_listed_and_gone(peer: Peer) -> Any:
+    await peer.wire.send_frame(struct.pack(">hhih", 0, 2, 1, -1) + bytes(10))
+    return await peer.wire.receive(0, 3)
 
 
 @COMPARED.add()

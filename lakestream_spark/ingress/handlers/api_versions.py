@@ -1,6 +1,8 @@
 """ApiVersions, v0–v4.
 
-Behaviour: lists exactly what the dispatch table offers.
+Behaviour: lists what the dispatch table offers. Produce is listed from v0 on, as Kafka does, though
+v0–v2 are refused: older librdkafka (2.3 is) takes a broker without Produce v0 for one that knows no
+gzip, snappy and lz4, and then sends without compression and without a word.
 Version notes: from v3 a client names itself, and a name that is not legal is refused; an unknown
 version is answered with a v0 body and error 35, and the connection stays.
 Not done: features.
@@ -20,6 +22,8 @@ API_KEY: Final = 18
 VERSIONS: Final = range(5)
 
 _FIRST_WITH_SOFTWARE: Final = 3
+_LISTED_FROM: Final = {0: 0}
+"""By API key, where it is not the first version that is offered."""
 _LEGAL_SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -53,7 +57,7 @@ def _body(version: int, code: ErrorCode, offered: Mapping[int, range]) -> Respon
                 version,
                 "ApiVersion",
                 api_key=key,
-                min_version=versions[0],
+                min_version=_LISTED_FROM.get(key, versions[0]),
                 max_version=versions[-1],
             )
             for key, versions in sorted(offered.items())

@@ -44,6 +44,14 @@ class _Read(NamedTuple):
     code: ErrorCode
     ends: PartitionEnds = _UNKNOWN_ENDS
     data: Pieces = _NOTHING
+    cut: bool = False
+    """There is more than fits."""
+
+    @property
+    def readable(self) -> int:
+        """The bytes that count against `min_bytes`: who leaves some behind need not wait for more,
+        or a consumer whose limits are near its `min_bytes` would wait at every answer."""
+        return max(len(self.data), self.want.max_bytes) if self.cut else len(self.data)
 
 
 class _Found(NamedTuple):
@@ -99,7 +107,7 @@ async def _read_or_wait(
         while True:
             reads = await _read_all(broker, found, max_bytes)
             failed = any(read.code is not ErrorCode.none for read in reads)
-            enough = sum(len(read.data) for read in reads) >= min(message.min_bytes, max_bytes)
+            enough = sum(read.readable for read in reads) >= min(message.min_bytes, max_bytes)
             left_s = deadline - loop.time()
             if answer_now or failed or enough or left_s <= 0 or client.departed:
                 return reads
@@ -123,7 +131,8 @@ async def _read_all(broker: Broker, found: list[_Found], max_bytes: int) -> list
         if isinstance(tail, LakestreamError):
             reads.append(_Read(each.want, error_code(tail)))
             continue
-        read = _Read(each.want, ErrorCode.none, tail.ends, tail.pieces)
+        cut = tail.next_offset < tail.ends.high_watermark
+        read = _Read(each.want, ErrorCode.none, tail.ends, tail.pieces, cut)
         if each.want.offset < tail.ends.table_end and left > 0:
             read = await _read_history(broker, each, read, left)
             left -= len(read.data)

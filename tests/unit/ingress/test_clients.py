@@ -5,7 +5,11 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from lakestream_spark.app import RunningBroker
+from lakestream_spark.kafka.batch import walk
+from lakestream_spark.kafka.codecs import Codec
 from tests.support.kafka import Sent, consume, produce
+from tests.support.raw_fetch import fetched
+from tests.support.wire import Wire
 
 
 @pytest.fixture
@@ -28,6 +32,19 @@ async def test_records_come_back_from_the_wal_as_sent(
     assert [(r.offset, r.key, r.value, r.headers, r.timestamp[1]) for r in got] == [
         (n, s.key, s.value, [("h", None)], s.timestamp_ms) for n, s in enumerate(sent)
     ][5:]
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+async def test_batches_are_compressed_as_the_client_was_told(
+    lake: RunningBroker, wire: Wire, codec: str
+) -> None:
+    sent = [Sent(None, b"v" * 10_000)]
+    await asyncio.to_thread(
+        lambda: produce(lake.bootstrap, "orders", sent, **{"compression.type": codec})
+    )
+    data = await fetched(wire, "orders")
+    ((_, header),) = walk(data, where="test")
+    assert header.codec == Codec[codec.upper()]
 
 
 async def test_consumer_learns_the_ends_and_offsets_by_time(

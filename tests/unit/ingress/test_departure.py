@@ -10,9 +10,10 @@ from kio.schema.errors import ErrorCode
 
 from lakestream_spark.app import RunningBroker
 from lakestream_spark.core import metrics
-from lakestream_spark.ingress.handlers import fetch, find_coordinator, join_group, sync_group
+from lakestream_spark.ingress.handlers import find_coordinator, join_group, sync_group
 from tests.support.asking import Asking
 from tests.support.batches import make_batch
+from tests.support.raw_fetch import fetch_request
 from tests.support.wire import Wire
 from tests.unit.ingress.test_connection import produce
 
@@ -35,28 +36,7 @@ def open_connections() -> int:
 
 async def send_fetch(wire: Wire) -> None:
     """A fetch that waits for what does not come."""
-    api = Asking(wire, fetch.API_KEY, 11)
-    partition = api.part(
-        "FetchPartition",
-        partition=0,
-        fetch_offset=0,
-        current_leader_epoch=-1,
-        log_start_offset=-1,
-        partition_max_bytes=1 << 20,
-    )
-    request = api.part(
-        "FetchRequest",
-        replica_id=-1,
-        max_wait=LONG,
-        min_bytes=1 << 20,
-        max_bytes=1 << 20,
-        isolation_level=0,
-        session_id=0,
-        session_epoch=-1,
-        topics=(api.part("FetchTopic", topic="orders", partitions=(partition,)),),
-        forgotten_topics_data=(),
-        rack_id="",
-    )
+    request = fetch_request(wire, "orders", min_bytes=1 << 20, max_wait=LONG)
     await wire.send(request, correlation_id=7)
 
 

@@ -1,7 +1,6 @@
 """What a broker is told to allow, and what a client then meets."""
 
 import asyncio
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +8,11 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from kio.schema.errors import ErrorCode
 
-from lakestream_spark.ingress.handlers import create_topics, fetch, metadata
+from lakestream_spark.ingress.handlers import create_topics, metadata
 from tests.support.asking import TIMEOUT, Asking
 from tests.support.embedded import embedded_lake
 from tests.support.kafka import Sent, consume, produce
+from tests.support.raw_fetch import fetched
 from tests.support.wire import Wire
 
 
@@ -75,29 +75,9 @@ async def test_an_answer_to_a_fetch_is_bounded_whatever_the_client_asks_for(
         for _ in range(3):
             await asyncio.to_thread(produce, lake.bootstrap, "orders", [Sent(None, b"v" * 1000)])
         wire = await Wire.connect(lake.address.port)
-        api = Asking(wire, fetch.API_KEY, 11)
-        partition = api.part(
-            "FetchPartition",
-            partition=0,
-            fetch_offset=0,
-            current_leader_epoch=-1,
-            log_start_offset=-1,
-            partition_max_bytes=10_000_000,
-        )
-        body = await api.ask(
-            "FetchRequest",
-            replica_id=-1,
-            max_wait=timedelta(seconds=60),
-            min_bytes=10_000_000,  # Never there: answered at once because the answer is full.
-            max_bytes=100_000_000,
-            isolation_level=0,
-            session_id=0,
-            session_epoch=-1,
-            topics=(api.part("FetchTopic", topic="orders", partitions=(partition,)),),
-            forgotten_topics_data=(),
-            rack_id="",
-        )
-        assert 1000 < len(body.responses[0].partitions[0].records) < 2000
+        # So many are never there: it is answered at once because no more would fit.
+        data = await fetched(wire, "orders", min_bytes=10_000_000, max_bytes=100_000_000)
+        assert 1000 < len(data) < 2000
         await wire.close()
         got = await asyncio.to_thread(consume, lake.bootstrap, "orders", offset=0, count=3)
         assert [record.offset for record in got] == [0, 1, 2]

@@ -1,6 +1,6 @@
 """History that is loaded when it is first read.
 
-pyiceberg and Arrow would be half of a broker's start and a third of its memory, and a broker whose
+pyiceberg and Arrow would be about half of a broker's start and of its memory, and a broker whose
 topics have no tables yet never needs them. What always holds: they are loaded once, in a thread; a
 catalog that cannot be opened costs the reads that wait for it, and the next one tries again.
 """

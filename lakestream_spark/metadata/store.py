@@ -98,7 +98,7 @@ async def services(
 
 
 async def _upgrade(database: Database) -> None:
-    # Here and not above: Alembic and SQLAlchemy would be a fifth of every start.
+    # Here and not above: Alembic and SQLAlchemy would be a third of every start.
     from lakestream_spark.metadata.migrate import migrate
 
     await migrate(database)

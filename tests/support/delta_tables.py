@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from uuid import uuid4
 
 import duckdb
-import duckdb_extension_delta
 import pyarrow as pa
 from deltalake import DeltaTable
 from pyiceberg.table import Table
@@ -89,7 +89,8 @@ def in_delta(log: DeltaTable) -> Offsets:
 
 def in_duckdb(log: DeltaTable) -> Offsets:
     """Through DuckDB's Delta extension, as its wheel carries it."""
-    (extension,) = Path(duckdb_extension_delta.__file__).parent.rglob("*.duckdb_extension")
+    wheel = resources.files("duckdb_extension_delta")
+    (extension,) = Path(str(wheel)).rglob("*.duckdb_extension")
     with duckdb.connect() as connection:
         connection.load_extension(str(extension))
         query = f"SELECT {PARTITION}, {OFFSET} FROM delta_scan('{log.table_uri}')"

@@ -24,7 +24,6 @@ from tests.benchmarks.harness import GB, MB, Aim, Cost, Options, Report, cost_of
 
 BATCH_BYTES: Final = 64 * 1024
 EXTENT_BYTES: Final = 4 * 1024 * 1024
-REPEATS: Final = 4
 _KEY_BYTES: Final = 12
 
 
@@ -47,9 +46,8 @@ def values_of(kind: str, count: int) -> list[bytes]:
     source = random.Random(7)
     if kind == "200 B JSON":
         return [json_value(source) for _ in range(count)]
-    size = SIZES[kind] - _KEY_BYTES
-    words = [source.randbytes(size // 2).hex()[:size].encode() for _ in range(64)]
-    return [words[number % len(words)] for number in range(count)]
+    half = (SIZES[kind] - _KEY_BYTES) // 2
+    return [source.randbytes(half).hex().encode() for _ in range(count)]
 
 
 def json_value(source: random.Random) -> bytes:
@@ -62,18 +60,18 @@ def json_value(source: random.Random) -> bytes:
 
 
 def load(kind: str, codec: Codec, total: int) -> Load:
-    """One megabyte of distinct records, four times in each extent."""
-    values = values_of(kind, EXTENT_BYTES // REPEATS // SIZES[kind])
+    """The records of an extent are distinct, and too many for a dictionary of Parquet's."""
+    values = values_of(kind, EXTENT_BYTES // SIZES[kind])
     records = [
         Record(n, 1_700_000_000_000 + n // 3, b"key-%08d" % n, value)
         for n, value in enumerate(values)
     ]
     step = BATCH_BYTES // SIZES[kind]
     parts = [records[start : start + step] for start in range(0, len(records), step)]
-    extent = b"".join(encode_batch(part, codec=codec) for part in parts) * REPEATS
-    size = sum(len(encode_batch(part)) for part in parts) * REPEATS
+    extent = b"".join(encode_batch(part, codec=codec) for part in parts)
+    size = sum(len(encode_batch(part)) for part in parts)
     extents = max(1, total // size)
-    count = REPEATS * len(records)
+    count = len(records)
     return Load(
         kind=kind,
         codec=codec,

@@ -23,8 +23,6 @@ from lakestream_spark.ingress.messages import read_envelope
 from lakestream_spark.kafka.pieces import Pieces
 
 _log: Final = logging.getLogger(__name__)
-_UNSENT_BYTES: Final = 8 * 1024 * 1024
-"""Above the usual answer to a fetch: one answer alone does not stop and start the connection."""
 
 Answer = asyncio.Task[Pieces | None]
 
@@ -54,7 +52,6 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(high=_UNSENT_BYTES)
         self._client = Client(_peer_name(transport.get_extra_info("peername")))
         loop = asyncio.get_running_loop()
         self.last_active = loop.time()

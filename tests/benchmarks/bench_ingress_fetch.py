@@ -69,7 +69,7 @@ def read(contender: Contender, case: Case, tail: int, times: int) -> Read:
 async def compare(
     report: Report, brokers: dict[str, Contender], case: Case, tail: int, rounds: int
 ) -> None:
-    times = max(1, 5 // case.consumers) if case.record_bytes > 100 else 1
+    times = max(1, 3 // case.consumers) if case.record_bytes > 100 else 1
 
     def turn(contender: Contender) -> Any:
         async def take(_: int) -> Read:

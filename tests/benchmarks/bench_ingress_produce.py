@@ -23,7 +23,7 @@ from tests.benchmarks.brokers import (
 from tests.benchmarks.harness import Aim, Cost, Options, Report, in_turns, run
 
 NAMES: Final = (LATENCY, KAFKA, KAFKA_SYNC)
-_WARM_UPS: Final = 3
+_WARM_UPS: Final = 5
 _SMALL: Final = 100
 
 
@@ -125,7 +125,7 @@ def judge(report: Report, case: Case, costs: dict[str, list[Cost]]) -> None:
 
 
 async def measure(report: Report, options: Options) -> None:
-    total, rounds = (4_000_000, 1) if options.quick else (200_000_000, 3)
+    total, rounds = (4_000_000, 1) if options.quick else (100_000_000, 3)
     cases = CASES[:1] if options.quick else ALL_CASES if options.full else CASES
     with contenders(*NAMES, COST) as brokers:
         cost = {COST: brokers.pop(COST)}

@@ -25,7 +25,7 @@ _KIND: Final = "compact"
 @click.option("--timeout", type=float, default=120.0, metavar="S", help="Give up after S seconds.")
 @click.option("--json", "as_json", is_flag=True, help="Print the table ends as JSON.")
 def flush(loaded: Loaded, topic: str, timeout: float, as_json: bool) -> None:
-    """Ask the running compaction to commit everything acknowledged so far, and wait."""
+    """Have the running compaction commit everything acknowledged so far, and wait."""
     settings = loaded.settings
     session_s = settings.compact.session_timeout_ms / 1000
     ends = asyncio.run(_flush(settings.metadata.url, topic, timeout, session_s))

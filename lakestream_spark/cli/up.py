@@ -12,6 +12,6 @@ from lakestream_spark.cli.workers import supervise
 @click.option("--json", "as_json", is_flag=True, help="Say where the broker listens as JSON.")
 @click.pass_context
 def up(context: click.Context, /, loaded: Loaded, as_json: bool) -> None:
-    """Run a broker and, in a local Spark, the compaction of its topics into tables."""
+    """Run a broker and the compaction of its topics together."""
     announce = Announce.JSON if as_json else Announce.TEXT
     context.exit(supervise(loaded.settings, 1, announce, with_compaction=True))

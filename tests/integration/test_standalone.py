@@ -22,7 +22,7 @@ __all__ = ["postgres_server", "postgres_url", "s3_server"]
 COMPACT = Path(__file__).parents[2] / "pipelines" / "compact.py"
 TOPICS = ("orders", "payments")
 SENT = [Sent(b"k", json.dumps({"n": n}).encode()) for n in range(300)]
-pytestmark = [pytest.mark.spark, pytest.mark.long]
+pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
 
 
 def settings_file(folder: Path, s3: S3Server, postgres: str) -> Path:

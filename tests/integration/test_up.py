@@ -11,7 +11,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from confluent_kafka.admin import (
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
@@ -28,7 +28,7 @@ from tests.support.kafka import Sent, consume, produce
 
 ROOT = Path(__file__).parents[2]
 TOPIC = "orders"
-pytestmark = [pytest.mark.spark, pytest.mark.long]
+pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
 
 
 def lakestream(*arguments: str, code: int = 0) -> str:

@@ -19,9 +19,9 @@ def test_every_spelling_of_a_place_becomes_one(place, expected):
 
 
 def test_place_is_relative_to_a_root_in_another_spelling():
-    assert relative("file:/root/_data/f", "file:///root") == "_data/f"
-    assert relative("s3a://b/root/_data/f", "s3://b/root/") == "_data/f"
+    assert relative("file:/lake/_data/f", "file:///lake") == "_data/f"
+    assert relative("s3a://b/lake/_data/f", "s3://b/lake/") == "_data/f"
 
 
 def test_sibling_with_the_same_beginning_is_not_below_the_root():
-    assert relative("/root-2/f", "/root") is None
+    assert relative("/lake-2/f", "/lake") is None

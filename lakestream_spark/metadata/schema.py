@@ -43,6 +43,13 @@ topics = Table(
     Column("config", Text, nullable=False, comment="JSON object of strings"),
     Column("created_ms", BigInteger, nullable=False),
     Column("deleted_ms", BigInteger, comment="null while the topic lives"),
+    Column(
+        "table_settled",
+        SmallInteger,
+        nullable=False,
+        server_default="0",
+        comment="1 when a deleted topic's table was dropped or is to be kept",
+    ),
     Index(
         "topics_live_name",
         "name",

@@ -156,6 +156,14 @@ class Topics:
         """
         return await self._database.run(_change_config(topic_id, change, validate_only))
 
+    async def deleted(self) -> Sequence[Topic]:
+        """Deleted topics of whose tables nobody has said yet that they are dropped or kept."""
+        return await self._database.read(_deleted())
+
+    async def settle_table(self, topic_id: TopicId) -> None:
+        """A deleted topic's table is dropped, or is to be kept."""
+        await self._database.run(_settle_table(topic_id))
+
     async def wal_bytes(self, topic_ids: Sequence[TopicId]) -> dict[TopicPartition, int]:
         """The size of what is still in the WAL, for every partition of these topics."""
         return await self._database.read(wal_bytes(topic_ids))
@@ -189,6 +197,18 @@ def _find(condition: str, wanted: str) -> Transaction[Topic]:
 def _list() -> Transaction[list[Topic]]:
     rows = yield Fetch(f"SELECT {_COLUMNS} FROM topics WHERE deleted_ms IS NULL ORDER BY name")
     return [_topic(row) for row in rows]
+
+
+def _deleted() -> Transaction[Sequence[Topic]]:
+    rows = yield Fetch(
+        f"SELECT {_COLUMNS} FROM topics WHERE deleted_ms IS NOT NULL AND table_settled = 0 "
+        "ORDER BY deleted_ms"
+    )
+    return [_topic(row) for row in rows]
+
+
+def _settle_table(topic_id: TopicId) -> Transaction[None]:
+    yield Execute("UPDATE topics SET table_settled = 1 WHERE id = $1", (str(topic_id),))
 
 
 def _create(topic: Topic) -> Transaction[None]:

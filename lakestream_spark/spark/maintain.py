@@ -17,9 +17,10 @@ from pyspark.sql import SparkSession
 from lakestream_spark.core.clock import SystemClock
 from lakestream_spark.core.errors import Transient
 from lakestream_spark.core.logs import event
-from lakestream_spark.metadata import open_metadata
+from lakestream_spark.metadata import Metadata, open_metadata
 from lakestream_spark.spark.background import BackgroundLoop
 from lakestream_spark.spark.merge import SparkRewriter
+from lakestream_spark.table.drop import settle_deleted
 from lakestream_spark.table.iceberg import StreamCatalog
 from lakestream_spark.table.spec import CatalogSpec
 from lakestream_spark.table.upkeep.maintain import Maintainer, TopicReport
@@ -90,7 +91,15 @@ def _rounds(
             holder=f"maintain-{uuid4()}",
         )
         try:
-            yield lambda: loop.run(maintainer.round(job.topics, stop.is_set))
+            yield lambda: loop.run(_round(maintainer, metadata, catalog, job.topics, stop))
         finally:
             catalog.close()
             loop.run(metadata.close())
+
+
+async def _round(
+    maintainer: Maintainer, metadata: Metadata, catalog: StreamCatalog, topics: str, stop: Event
+) -> Mapping[str, TopicReport]:
+    """The tables of deleted topics first, then those of living ones."""
+    await settle_deleted(metadata.topics, catalog)
+    return await maintainer.round(topics, stop.is_set)

@@ -126,3 +126,14 @@ async def test_topic_ids_come_from_the_factory(clock):
     metadata = await open_metadata("sqlite://", clock=clock, new_id=lambda: UUID(int=7))
     assert (await metadata.topics.create("orders")).id == UUID(int=7)
     await metadata.close()
+
+
+async def test_a_deleted_topic_waits_until_its_table_is_settled(metadata):
+    kept = await metadata.topics.create("kept")
+    await metadata.topics.create("alive")
+    await metadata.topics.delete(kept.id)
+    again = await metadata.topics.create("kept")
+    assert [topic.id for topic in await metadata.topics.deleted()] == [kept.id]
+    await metadata.topics.settle_table(kept.id)
+    assert await metadata.topics.deleted() == []
+    assert (await metadata.topics.get("kept")).id == again.id

@@ -10,7 +10,7 @@ from lakestream_spark.core.ids import TopicId
 from lakestream_spark.metadata import Metadata
 from lakestream_spark.table.append import Verdict
 from lakestream_spark.table.columns import ICEBERG_SCHEMA
-from lakestream_spark.table.drop import drop_table_of
+from lakestream_spark.table.drop import drop_table_of, settle_deleted
 from lakestream_spark.table.iceberg import StreamCatalog
 from lakestream_spark.table.layout import TOPIC_ID_PROPERTY, TableLayout
 from tests.support.stream_tables import StreamTable
@@ -130,8 +130,10 @@ async def test_table_of_a_deleted_topic_goes_only_when_its_settings_say_so(
     other = StreamTable.new(tmp_path, tables, "bystander")
     for each in (stream, other):
         each.append(1)
-    for _ in range(2):
-        drop_table_of(tables, topic)
+    await metadata.topics.delete(topic.id)
+    drop_table_of(tables, topic)
+    assert await settle_deleted(metadata.topics, tables) == 1
+    assert await settle_deleted(metadata.topics, tables) == 0
     assert (tables.load(stream.files.layout) is not None) is stays
     folder = Path(stream.files.layout.location.removeprefix("file://"))
     assert folder.exists() is stays

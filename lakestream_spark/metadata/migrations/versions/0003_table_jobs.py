@@ -9,6 +9,16 @@ down_revision = "0002"
 
 def upgrade() -> None:
     op.add_column(
+        "topics",
+        sa.Column(
+            "table_settled",
+            sa.SmallInteger,
+            nullable=False,
+            server_default="0",
+            comment="1 when a deleted topic's table was dropped or is to be kept",
+        ),
+    )
+    op.add_column(
         "plans",
         sa.Column(
             "job", sa.Text, nullable=False, server_default="", comment="who carries the plan out"

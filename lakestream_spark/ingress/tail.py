@@ -11,13 +11,10 @@ given, also when that happened between the read and the wait, or when its time i
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Final, Protocol
+from typing import Protocol
 
 from lakestream_spark.core.errors import Transient
 from lakestream_spark.core.ids import TopicPartition
-
-_REST_S: Final = 0.01
-"""Between two looks at the metadata store for other brokers' commits."""
 
 
 class HighWatermarks(Protocol):
@@ -117,8 +114,5 @@ class TailWatch:
             try:
                 await self._store.changed(self._poll_s)
                 self.committed(await self._store.high_watermarks(list(self._watches)))
-                # This broker's own commits wake its fetches at once; under load every look would
-                # find a change, and a look costs as much as a small fetch.
-                await asyncio.sleep(_REST_S)
             except Transient:
                 await asyncio.sleep(self._poll_s)

@@ -66,12 +66,15 @@ class Nemesis:
                 self._strike(next(self._cards))
                 left_s = self._random.uniform(*self._pace.between)
             time.sleep(_TICK_S)
-            left_s -= _TICK_S if self._brokers.serve() else 0.0
+            left_s -= _TICK_S if self._something_goes_on() else 0.0
 
     def heal(self) -> None:
         self._healing = True
         self._brokers.heal()
         self._mend(float("inf"))
+
+    def _something_goes_on(self) -> bool:
+        return self._brokers.serve()
 
     def _deal(self) -> Iterator[str]:
         while True:

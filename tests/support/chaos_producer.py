@@ -143,7 +143,7 @@ class Sender:
             except BufferError:
                 self.note_answers(0.1)
 
-    def _headers(self) -> list[tuple[str, bytes]]:
+    def _headers(self) -> list[tuple[str, str | bytes | None]]:
         """Bytes that nothing makes smaller, for those who want large records."""
         return [("padding", os.urandom(self._padding))] if self._padding else []
 

@@ -1,12 +1,17 @@
 """A compaction without a JVM: the real driver, planner and tasks, this module in Spark's place.
 
-    python -m tests.support.sparkless FOLDER --until-drained [--die-at STEP | --stop-at STEP]
+    python -m tests.support.sparkless FOLDER [--die-at STEP | --stop-at STEP | --for-ever SEED]
 
 A program that is made to be killed: at a named step it kills or stops itself. Without Spark it
 starts in a moment, so that every step can be tried in every run.
+
+It ends when everything is in the tables, or, for ever, when it is told to. Then it does what Spark
+may do as well: by a seed it runs tasks twice and takes either's results, hands results over again,
+and repeats whole batches.
 """
 
 import argparse
+import logging
 import os
 import signal
 import time
@@ -19,6 +24,8 @@ from uuid import uuid4
 import pyarrow as pa
 
 from lakestream_spark.core.clock import SystemClock
+from lakestream_spark.core.errors import LakestreamError
+from lakestream_spark.core.logs import configure
 from lakestream_spark.core.retry import Backoff
 from lakestream_spark.metadata import Metadata, open_metadata
 from lakestream_spark.settings.specs import catalog_spec, wal_stores
@@ -31,10 +38,13 @@ from lakestream_spark.spark.task import CompactTask
 from lakestream_spark.table.commit import TableCommitter
 from lakestream_spark.table.iceberg import StreamCatalog
 from lakestream_spark.table.steps import Step
+from tests.support.chaos_life import Life
 from tests.support.embedded import lake_settings
 
 SESSION_S = 1.0
 POLICY = CompactPolicy(task_bytes=4096, batch_bytes=64 * 1024, poll_s=0.02, session_s=SESSION_S)
+_ODDS = 0.1
+_log = logging.getLogger("lakestream_spark.sparkless")
 
 
 class _Row:
@@ -58,10 +68,18 @@ class _Results:
 class SparklessCompaction:
     """Runs batches one after the other, as a query does."""
 
-    def __init__(self, folder: Path, *, die_at: Step | None, stop_at: Step | None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        die_at: Step | None = None,
+        stop_at: Step | None = None,
+        random: Random | None = None,
+    ) -> None:
         settings = lake_settings(folder)
         clock = SystemClock()
         self._die_at, self._stop_at = die_at, stop_at
+        self._random = random
         self._loop = BackgroundLoop()
         self._metadata: Metadata = self._loop.run(open_metadata(settings.metadata.url, clock=clock))
         self._catalog = StreamCatalog.open(catalog_spec(settings))
@@ -74,7 +92,7 @@ class SparklessCompaction:
             reached=self._reached,
         )
         self._job = f"compact-{uuid4()}"
-        scope = Scope(job=self._job, drain=True)
+        scope = Scope(job=self._job, drain=random is None)
         self._driver = CompactDriver(self._metadata, committer, scope, POLICY, clock, self._loop)
         self._task = CompactTask(stores=wal_stores(settings), catalog=catalog_spec(settings))
 
@@ -92,6 +110,23 @@ class SparklessCompaction:
                 self._batch(done)
             time.sleep(0.01)
 
+    def run_while(self, life: Life) -> None:
+        """Batch after batch, until it is told to stop; a plan made meanwhile is left alone."""
+        self._driver.join()
+        self._driver.begin()
+        done = NO_PLAN
+        while life.goes_on:
+            try:
+                plan = self._loop.run(self._metadata.tables.latest_plan(job=self._job))
+                if plan is not None and plan.number != done:
+                    self._batch(plan.number)
+                    done = NO_PLAN if self._happens() else plan.number
+            except LakestreamError:
+                # Spark would end the query, and it would be started again.
+                _log.exception("a batch failed")
+                self._driver.batch_is_over()
+            time.sleep(0.01)
+
     def close(self) -> None:
         self._driver.close()
         self._catalog.close()
@@ -103,8 +138,18 @@ class SparklessCompaction:
         rows: list[dict[str, Any]] = []
         for task in tasks_of(slices, POLICY.task_bytes):
             given = pa.RecordBatch.from_pylist([{"slice": piece.to_json()} for piece in task])
-            rows += (row for result in self._task(iter([given])) for row in result.to_pylist())
+            attempts = 2 if self._happens() else 1
+            rows += [self._attempt(given) for _ in range(attempts)][-1 if self._happens() else 0]
         self._driver.commit_batch(_Results(rows), plan)  # type: ignore[arg-type]
+        if self._happens():
+            self._driver.commit_batch(_Results(rows), plan)  # type: ignore[arg-type]
+
+    def _attempt(self, given: pa.RecordBatch) -> list[dict[str, Any]]:
+        """One run of a task."""
+        return [row for result in self._task(iter([given])) for row in result.to_pylist()]
+
+    def _happens(self) -> bool:
+        return self._random is not None and self._random.random() < _ODDS
 
     def _reached(self, step: Step) -> None:
         if step is self._die_at:
@@ -119,9 +164,16 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--die-at", type=lambda name: Step[name])
     parser.add_argument("--stop-at", type=lambda name: Step[name])
+    parser.add_argument("--for-ever", type=int, metavar="SEED")
     given = parser.parse_args()
-    compaction = SparklessCompaction(given.folder, die_at=given.die_at, stop_at=given.stop_at)
-    compaction.run_until_drained()
+    if given.for_ever is not None:
+        life = Life()
+        configure(level="info", form="text", context={"job": "sparkless"})
+        compaction = SparklessCompaction(given.folder, random=Random(given.for_ever))
+        compaction.run_while(life)
+    else:
+        compaction = SparklessCompaction(given.folder, die_at=given.die_at, stop_at=given.stop_at)
+        compaction.run_until_drained()
     compaction.close()
 
 

@@ -53,7 +53,12 @@ COMMANDS: Mapping[str, CommandEntry] = {
 }
 
 
-EXTRAS: Mapping[str, str] = {"pyspark": "spark", "asyncpg": "postgres", "confluent_kafka": "dev"}
+EXTRAS: Mapping[str, str] = {
+    "pyspark": "spark",
+    "deltalake": "spark",
+    "asyncpg": "postgres",
+    "confluent_kafka": "dev",
+}
 """Which extra brings a module that the default install does without."""
 
 

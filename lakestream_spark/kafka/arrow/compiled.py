@@ -19,7 +19,7 @@ from lakestream_spark.core.logs import event
 from lakestream_spark.kafka.arrow.kept import folder_for, name_of, one_at_a_time
 from lakestream_spark.kafka.arrow.layout import Bytes, Space, Table
 
-NUMBA_HINT: Final = "records are decoded with numba: `pip install 'lakestream-spark[kernels]'`"
+NUMBA_HINT: Final = "records are decoded with numba: `pip install 'lakestream-spark[jobs]'`"
 _PACKAGE: Final = "lakestream_spark.kafka.arrow"
 _ABOUT_SECONDS: Final = 10
 _LOG: Final = logging.getLogger(__name__)

@@ -77,7 +77,7 @@ def test_what_is_compiled_is_announced_once(caplog: pytest.LogCaptureFixture) ->
 
 
 def test_without_numba_rows_are_encoded_and_decoding_says_what_to_install() -> None:
-    assert "pip install 'lakestream-spark[kernels]'" in run(WITHOUT_NUMBA)
+    assert "pip install 'lakestream-spark[jobs]'" in run(WITHOUT_NUMBA)
 
 
 def test_a_name_changes_with_the_versions_and_not_by_itself() -> None:

@@ -3,7 +3,7 @@
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
@@ -23,9 +23,16 @@ _LOG_SETTINGS: Final = Path(__file__).with_name("log4j2.properties")
 
 
 def local_session(
-    catalog: CatalogSpec, *, master: str = "local[2]", show_ui: bool = False
+    catalog: CatalogSpec,
+    *,
+    master: str = "local[2]",
+    show_ui: bool = False,
+    more: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """A session in this process, with the jars of the cache and our data source."""
+    """A session in this process, with the jars of the cache and our data source.
+
+    `more` are settings of Spark that outrank ours.
+    """
     # Workers run what the driver runs: the `python3` of the PATH may know none of our packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master).appName("lakestream")
@@ -45,6 +52,7 @@ def local_session(
         # Without it Spark refuses Delta tables that are named by their path.
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         **catalog_conf(catalog),
+        **(more or {}),
     }
     for key, value in conf.items():
         builder = builder.config(key, value)

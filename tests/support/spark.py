@@ -2,7 +2,7 @@
 
 import gc
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import pytest
@@ -16,9 +16,11 @@ ignore_sockets_of_spark = pytest.mark.filterwarnings("ignore:unclosed <socket:Re
 
 
 @contextmanager
-def spark_session(catalog: CatalogSpec) -> Iterator[SparkSession]:
+def spark_session(
+    catalog: CatalogSpec, *, master: str = "local[2]", more: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
     """A session that sees the catalog; stopped, with nothing left for the next test to find."""
-    session = local_session(catalog)
+    session = local_session(catalog, master=master, more=more)
     try:
         yield session
     finally:

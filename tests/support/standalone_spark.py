@@ -1,4 +1,4 @@
-"""A Spark standalone cluster: a master and a worker as processes of their own."""
+"""A Spark standalone cluster: a master and workers as processes of their own."""
 
 import os
 import re
@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from queue import Empty, Queue
 from typing import Final
@@ -22,17 +22,27 @@ _HOST: Final = "127.0.0.1"
 
 
 @contextmanager
-def standalone_spark(folder: Path, *, cores: int = 2) -> Iterator[str]:
-    """The master's URL, once the worker has registered with it."""
+def standalone_spark(
+    folder: Path, *, cores: int = 2, hosts: Sequence[str] = (_HOST,)
+) -> Iterator[str]:
+    """The master's URL, once a worker on each of the hosts has registered with it."""
     port = free_port()
     master = f"spark://{_HOST}:{port}"
-    common = ("--host", _HOST, "--webui-port", "0")
-    with _java("org.apache.spark.deploy.master.Master", *common, "--port", str(port)) as told:
-        _until(told, r"I have been elected leader")
-        worker = ("--cores", str(cores), "--memory", "1g", "--work-dir", str(folder / "work"))
-        with _java("org.apache.spark.deploy.worker.Worker", *common, *worker, master) as workers:
-            _until(workers, r"Successfully registered with master")
-            yield master
+    common = ("--webui-port", "0")
+    main = "org.apache.spark.deploy"
+    with ExitStack() as stack:
+        words = (f"{main}.master.Master", *common, "--host", _HOST, "--port", str(port))
+        _until(stack.enter_context(_java(*words)), r"I have been elected leader")
+        room = ("--cores", str(cores), "--memory", "1g", "--work-dir", str(folder / "work"))
+        started = [
+            stack.enter_context(
+                _java(f"{main}.worker.Worker", *common, "--host", host, *room, master)
+            )
+            for host in hosts
+        ]
+        for told in started:
+            _until(told, r"Successfully registered with master")
+        yield master
 
 
 def spark_submit(

@@ -9,6 +9,7 @@ from typing import Final
 
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table, TableProperties, Transaction
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import AssertCurrentSchemaId, AssertDefaultSpecId
 
 from lakestream_spark.core.errors import OutcomeUnknown, Unavailable
@@ -26,6 +27,20 @@ _ON_THE_OBJECT: Final = {
 }
 
 
+class _Remembering(Transaction):
+    """Works the metadata out once for each update; pyiceberg does at every look, with a deep copy
+    of everything, which is most of what an append costs."""
+
+    _worked_out: tuple[int, TableMetadata] | None = None
+
+    @property
+    def table_metadata(self) -> TableMetadata:
+        number = len(self._updates)
+        if self._worked_out is None or self._worked_out[0] != number:
+            self._worked_out = (number, super().table_metadata)
+        return self._worked_out[1]
+
+
 def commit(
     table: Table,
     append: TableAppend,
@@ -41,7 +56,7 @@ def commit(
     table.metadata.properties.update(_ON_THE_OBJECT)
     stamp = {ENDS_PROPERTY: encode_ends(ends), COMMIT_ID_PROPERTY: str(append.commit_id)}
     try:
-        with table.transaction() as transaction:
+        with _Remembering(table) as transaction:
             _require_the_same_form(transaction, table)
             transaction.set_properties({**(changed or {}), **stamp})
             with transaction.update_snapshot(snapshot_properties=stamp).merge_append() as snapshot:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from pyiceberg.io import FileIO, OutputStream
 
 from lakestream_spark.metadata.tables import PlannedRange
-from lakestream_spark.table.columns import ARROW_SCHEMA, HEADERS, KEY, OFFSET, RECORD, VALUE
+from lakestream_spark.table.columns import ARROW_SCHEMA, OFFSET
 from lakestream_spark.table.durable import sync
 from lakestream_spark.table.files import DataFile, FileStatistics
 from lakestream_spark.table.layout import TableLayout

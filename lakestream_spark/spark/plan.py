@@ -19,6 +19,11 @@ from lakestream_spark.wal.ports import ExtentLocation, Located, Wanted
 
 NO_PLAN: Final = 0
 _LOCATE_BYTES: Final = 64 * 1024 * 1024
+# A batch is cut into about so many tasks, so that all cores have work until its end, ...
+_TASKS: Final = 8
+# ... unless they would be so small that starting them costs more than it gains.
+_SMALL_TASK_BYTES: Final = 4 * 1024 * 1024
+_FEW_SLICES: Final = 16
 
 Ranges = Mapping[TopicId, Sequence[PlannedRange]]
 
@@ -65,13 +70,16 @@ async def slices_of(metadata: Metadata, number: int, slice_bytes: int) -> list[S
 
 
 def tasks_of(slices: Sequence[Slice], task_bytes: int) -> list[list[Slice]]:
-    """Slices together in tasks of about `task_bytes`: small partitions share a task."""
+    """Slices together in tasks of at most about `task_bytes`: small partitions share a task."""
+    total = sum(piece.bytes for piece in slices)
+    most_bytes = min(task_bytes, max(total // _TASKS, _SMALL_TASK_BYTES))
+    most_slices = max(len(slices) // _TASKS, _FEW_SLICES)  # A file costs time, however small.
     tasks: list[list[Slice]] = []
     room = 0
     for piece in slices:
-        if not tasks or piece.bytes > room:
+        if not tasks or piece.bytes > room or len(tasks[-1]) >= most_slices:
             tasks.append([])
-            room = task_bytes
+            room = most_bytes
         tasks[-1].append(piece)
         room -= piece.bytes
     return tasks

@@ -1,6 +1,7 @@
 """Plans, their bounds, and the slices and tasks they are cut into."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from tests.support.embedded import metadata_url
 from tests.support.tables import acknowledge
 
 MANY = 2**30
+MIB = 1024 * 1024
 
 
 @pytest.fixture
@@ -106,3 +108,19 @@ async def test_small_slices_share_a_task_and_large_ones_have_their_own(
     assert [len(task) for task in tasks_of(slices, 1)] == [1] * 5
     assert [piece for task in tasks_of(slices, 3 * size) for piece in task] == slices
     assert tasks_of([], 1) == []
+
+
+async def test_a_batch_is_cut_so_that_every_core_has_work(metadata: Metadata, topic: Topic) -> None:
+    for _ in range(4):
+        await acknowledge(metadata, topic, [bytes(100)])
+    slices = await slices_of(metadata, await plan_everything(metadata, topic), 1)
+    large = [_of_bytes(piece, 20 * MIB) for piece in slices]
+    assert [len(task) for task in tasks_of(large, 64 * MIB)] == [1] * 4
+    many = slices * 100
+    assert [len(task) for task in tasks_of(many, 64 * MIB)] == [50] * 8
+    assert [piece for task in tasks_of(many, 64 * MIB) for piece in task] == many
+
+
+def _of_bytes(piece: Slice, size: int) -> Slice:
+    (extent,) = piece.extents
+    return replace(piece, extents=(extent._replace(length=size),))

@@ -44,6 +44,7 @@ from tests.support.embedded import lake_settings
 SESSION_S = 1.0
 POLICY = CompactPolicy(task_bytes=4096, batch_bytes=64 * 1024, poll_s=0.02, session_s=SESSION_S)
 _ODDS = 0.1
+_DRAIN_S = 600.0
 _log = logging.getLogger("lakestream_spark.sparkless")
 
 
@@ -173,7 +174,7 @@ def main() -> None:
         compaction.run_while(life)
     else:
         compaction = SparklessCompaction(given.folder, die_at=given.die_at, stop_at=given.stop_at)
-        compaction.run_until_drained()
+        compaction.run_until_drained(_DRAIN_S)
     compaction.close()
 
 

@@ -100,7 +100,7 @@ def run_table_chaos(folder: Path, size: Size, random: Random, cast: Cast) -> Tab
 def _goes_on(clients: Clients, jobs: Jobs, size: Size, began: float) -> bool:
     jobs.look_after()
     seconds = time.monotonic() - began
-    assert seconds < 4 * size.seconds + 300, f"only {clients.acknowledged} records were taken"
+    assert seconds < 6 * size.seconds + 600, f"only {clients.acknowledged} records were taken"
     return seconds < size.seconds or clients.acknowledged < size.records
 
 

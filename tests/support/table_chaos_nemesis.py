@@ -12,12 +12,12 @@ from tests.support.chaos_nemesis import Nemesis, Pace, Struck
 from tests.support.table_chaos_jobs import Jobs, JobSeat
 
 JOB_DECK: Final = (
-    *("rest", "kill a job", "kill a job", "pause a job", "rob a job", "kill all jobs"),
+    *("rest", "kill a job", "pause a job", "kill all jobs"),
     *("kill a broker", "kill some brokers", "kill a producer"),
 )
 SPARK_DECK: Final = (
-    *(*JOB_DECK, "kill workers", "kill workers", "kill workers", "pause a broker"),
-    *("maintain", "maintain"),
+    *(*JOB_DECK, "kill a job", "rob a job", "kill workers", "kill workers", "kill workers"),
+    *("pause a broker", "maintain", "maintain"),
 )
 _EARLY: Final = 0.2
 _MAY_BE_EARLY: Final = ("kill a job", "pause a job")

@@ -107,8 +107,9 @@ def test_whatever_spark_does_again_is_in_the_table_once(tmp_path, monkeypatch):
         spark_session(catalog_spec(orders.settings), master="local[2,4]") as spark,
     ):
         a_task_whose_worker_dies_is_run_again(orders, spark, tmp_path, monkeypatch)
+        (tmp_path / "checkpoint").rename(tmp_path / "old")  # For what follows, it is lost.
         a_batch_that_was_committed_is_replayed(orders, spark, tmp_path, monkeypatch)
-        the_checkpoint_is_lost_and_an_old_one_comes_back(orders, spark, tmp_path)
+        an_old_checkpoint_comes_back(orders, spark, tmp_path)
         found = spark.table(f"{catalog_spec(orders.settings).name}.streams.orders")
         assert_df_equality(
             found.select("__partition", "__offset", "__value"),
@@ -165,21 +166,11 @@ def a_batch_that_was_committed_is_replayed(
     orders.check()
 
 
-def the_checkpoint_is_lost_and_an_old_one_comes_back(
-    orders: Orders, spark: SparkSession, folder: Path
-) -> None:
-    checkpoint, old = folder / "checkpoint", folder / "old"
-    job = compact_job(orders.settings, checkpoint)
-    shutil.copytree(checkpoint, old)
-    shutil.rmtree(checkpoint)
+def an_old_checkpoint_comes_back(orders: Orders, spark: SparkSession, folder: Path) -> None:
+    shutil.rmtree(folder / "checkpoint")
+    (folder / "old").rename(folder / "checkpoint")
     orders.send(2)
-    with compacting(spark, job):
-        eventually(orders.is_moved, WITHIN_S)
-    orders.check()
-    shutil.rmtree(checkpoint)
-    old.rename(checkpoint)
-    orders.send(2)
-    with compacting(spark, job):
+    with compacting(spark, compact_job(orders.settings, folder / "checkpoint")):
         eventually(orders.is_moved, WITHIN_S)
     orders.check()
 

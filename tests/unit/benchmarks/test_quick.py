@@ -11,6 +11,8 @@ import pytest
 ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.long
 BENCHMARKS = sorted(path.stem for path in (ROOT / "tests" / "benchmarks").glob("bench_*.py"))
+WITH_SPARK = "bench_compaction"
+"""Those with this beginning start Spark several times, which takes minutes."""
 
 
 def run(benchmark: str, *options: str) -> dict[str, Any]:
@@ -19,7 +21,7 @@ def run(benchmark: str, *options: str) -> dict[str, Any]:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=800,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2_000:]
@@ -36,8 +38,15 @@ def check(document: dict[str, Any], benchmark: str) -> None:
     assert all({"name", "target", "figure", "met"} == set(aim) for aim in document["aims"])
 
 
-@pytest.mark.parametrize("benchmark", BENCHMARKS)
+@pytest.mark.parametrize("benchmark", [b for b in BENCHMARKS if not b.startswith(WITH_SPARK)])
 def test_runs_on_what_is_embedded_and_prints_json(benchmark: str) -> None:
+    check(run(benchmark, "--embedded"), benchmark)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("benchmark", [b for b in BENCHMARKS if b.startswith(WITH_SPARK)])
+def test_runs_with_spark_and_prints_json(benchmark: str) -> None:
     check(run(benchmark, "--embedded"), benchmark)
 
 

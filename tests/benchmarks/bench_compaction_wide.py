@@ -116,8 +116,10 @@ async def measure(report: Report, options: Options) -> None:
     lag_ms, seconds = (60_000, 360.0) if options.full else (10_000, 45.0)
     if options.quick:
         lag_ms, seconds = 1_000, 3.0
+    before = Report(benchmark="compaction_wide, while Spark starts")
     with scratch() as folder, ingress(folder, name="up") as up:
         (listening,) = await asyncio.to_thread(up.ready)
+        await measure_one(before, up, listening, Spread("before", 1, 4, 1_000, 1.0, folder))
         for spread in (
             Spread("wide", 1, partitions, lag_ms, seconds, folder),
             Spread("many", topics, 1, lag_ms, seconds, folder),

@@ -4,24 +4,22 @@ spark-submit [SPARK OPTIONS] pipelines/compact.py --data DIR_OR_URL [--conf FILE
 """
 
 import argparse
-import os
 from pathlib import Path
 from threading import Event
 
 from pyspark.sql import SparkSession
 
 from lakestream_spark.cli.compaction import checkpoint_folder, stopped_by_signals
-from lakestream_spark.cli.jobs import compact_job
+from lakestream_spark.cli.jobs import compact_job, submitted_settings
 from lakestream_spark.core.errors import LakestreamError
 from lakestream_spark.core.logs import configure
-from lakestream_spark.settings import Entry, Settings, load
 from lakestream_spark.spark.compact import drain, run
 
 
 def main() -> None:
     """Compact with the session that spark-submit set up."""
     arguments = parse_arguments()
-    settings = settings_of(arguments)
+    settings = submitted_settings(arguments.data, arguments.conf)
     configure(level=settings.log.level, form=settings.log.format, context={"job": "compact"})
     spark = SparkSession.builder.appName("lakestream-compact").getOrCreate()
     stop = Event()
@@ -45,12 +43,6 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--topics", default="*", metavar="PATTERN", help="topics to compact")
     parser.add_argument("--trigger", choices=("continuous", "available-now"), default="continuous")
     return parser.parse_args()
-
-
-def settings_of(arguments: argparse.Namespace) -> Settings:
-    data = arguments.data
-    flags = [] if data is None else [Entry(key="data", value=data, origin="--data")]
-    return load(environ=os.environ, flags=flags, conf=arguments.conf).settings
 
 
 if __name__ == "__main__":

@@ -4,24 +4,22 @@ spark-submit [SPARK OPTIONS] pipelines/maintain.py --data DIR_OR_URL [--conf FIL
 """
 
 import argparse
-import os
 from pathlib import Path
 from threading import Event
 
 from pyspark.sql import SparkSession
 
 from lakestream_spark.cli.compaction import stopped_by_signals
-from lakestream_spark.cli.jobs import maintain_job
+from lakestream_spark.cli.jobs import maintain_job, submitted_settings
 from lakestream_spark.cli.maintain import refuse_failures, summary
 from lakestream_spark.core.logs import configure
-from lakestream_spark.settings import Entry, Settings, load
 from lakestream_spark.spark.maintain import maintain_once, run_maintenance
 
 
 def main() -> None:
     """Maintain with the session that spark-submit set up."""
     arguments = parse_arguments()
-    settings = settings_of(arguments)
+    settings = submitted_settings(arguments.data, arguments.conf)
     configure(level=settings.log.level, form=settings.log.format, context={"job": "maintain"})
     job = maintain_job(settings, topics=arguments.topics, every_s=arguments.every)
     spark = SparkSession.builder.appName("lakestream-maintain").getOrCreate()
@@ -46,12 +44,6 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--every", type=float, default=60.0, metavar="S", help="between two rounds")
     parser.add_argument("--once", action="store_true", help="one round, then end")
     return parser.parse_args()
-
-
-def settings_of(arguments: argparse.Namespace) -> Settings:
-    data = arguments.data
-    flags = [] if data is None else [Entry(key="data", value=data, origin="--data")]
-    return load(environ=os.environ, flags=flags, conf=arguments.conf).settings
 
 
 if __name__ == "__main__":

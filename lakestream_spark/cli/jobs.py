@@ -1,12 +1,19 @@
 """What the jobs on tables need to know, made from the settings."""
 
+import os
 from pathlib import Path
 
-from lakestream_spark.settings import Settings
+from lakestream_spark.settings import Entry, Settings, load
 from lakestream_spark.settings.specs import catalog_spec, wal_stores
 from lakestream_spark.spark.compact import CompactJob
 from lakestream_spark.spark.due import CompactPolicy
 from lakestream_spark.spark.maintain import MaintainJob
+
+
+def submitted_settings(data: str | None, conf: Path | None) -> Settings:
+    """The settings of a job that spark-submit started with these flags."""
+    flags = [] if data is None else [Entry(key="data", value=data, origin="--data")]
+    return load(environ=os.environ, flags=flags, conf=conf).settings
 
 
 def compact_job(settings: Settings, *, checkpoint: Path, topics: str = "*") -> CompactJob:

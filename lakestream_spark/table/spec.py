@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 _SEARCH_PATH: Final = re.compile(r"([?&])search_path=([^&]*)")
 REST_CATALOG: Final = "lakestream_spark.table.rest.BoundedRestCatalog"
+_RACES: Final = 10
+_DUPLICATES: Final = {"42P07", "23505"}
+"""What PostgreSQL says of a table that exists: the table itself, or its row among the types."""
 SYNCED_IO: Final = "lakestream_spark.table.synced_io.SyncedFileIO"
 
 
@@ -32,6 +35,12 @@ class CatalogSpec:
         if own.get("type") == "rest":
             del own["type"]
             own["py-catalog-impl"] = REST_CATALOG
+        for _ in range(_RACES):
+            try:
+                return load_catalog(self.name, **own)
+            except Exception as error:
+                if not _lost_the_race(error):
+                    raise
         return load_catalog(self.name, **own)
 
     def file_io(self) -> "FileIO":
@@ -48,6 +57,16 @@ class CatalogSpec:
         if canonical(self.warehouse).startswith("/"):
             return {"py-io-impl": SYNCED_IO, **own}
         return own
+
+
+def _lost_the_race(error: Exception) -> bool:
+    """Whether another made the SQL catalog's tables between the look for them and the making."""
+    from sqlalchemy.exc import DBAPIError
+
+    if not isinstance(error, DBAPIError):
+        return False
+    code = getattr(error.orig, "pgcode", None)
+    return code in _DUPLICATES or (code is None and "already exists" in str(error.orig))
 
 
 def _for_libpq(uri: str) -> str:

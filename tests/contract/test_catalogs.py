@@ -1,7 +1,9 @@
 """What every Iceberg catalog must do for a stream: SQL on SQLite and PostgreSQL, REST, Glue."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from uuid import uuid4
 
 import pytest
@@ -62,6 +64,18 @@ def tables(spec: CatalogSpec) -> Iterator[StreamCatalog]:
 @pytest.fixture
 def stream(tmp_path: Path, tables: StreamCatalog) -> StreamTable:
     return StreamTable.new(tmp_path, tables, f"orders_{uuid4().hex[:6]}x")
+
+
+def test_a_new_catalog_is_opened_by_many_at_once(spec: CatalogSpec) -> None:
+    together = Barrier(6)
+
+    def opened(_: int) -> StreamCatalog:
+        together.wait(60)
+        return StreamCatalog.open(spec)
+
+    with ThreadPoolExecutor(6) as pool:
+        for tables in pool.map(opened, range(6)):
+            tables.close()
 
 
 def test_appends_are_seen_by_everybody_who_opens_the_catalog(

@@ -97,6 +97,7 @@ def test_a_record_sent_to_up_is_a_row_within_its_lag_and_at_once_after_a_flush(t
         page = metrics_of_compaction(process)
         assert 'lakestream_table_rows_total{topic="orders"} 500.0' in page
         assert process.stop() == 0
+        assert "started again" not in "".join(process.log)
 
     lakestream("flush", TOPIC, "--data", str(tmp_path))  # nothing is left, so nobody is needed
 

@@ -19,8 +19,7 @@ from lakestream_spark.table.columns import OFFSET, PARTITION, VALUE
 from lakestream_spark.table.files import DataFile
 from lakestream_spark.table.iceberg import CatalogSpec, StreamCatalog
 from lakestream_spark.table.layout import TableLayout
-from lakestream_spark.table.parquet import write_file
-from tests.support.tables import rows
+from tests.support.tables import rows, write_file
 
 Offsets = list[tuple[int, int]]
 """Partition and offset of each row, sorted."""
@@ -73,7 +72,7 @@ class GrowingTable:
     def write(self, partition: int, first: int, values: Sequence[bytes]) -> DataFile:
         place = PlannedRange(partition, first, first + len(values))
         io = self.spec.file_io()
-        return write_file(io, self.layout, place, rows(first, values), attempt=uuid4())
+        return write_file(io, self.layout, place, rows(first, values))
 
     def close(self) -> None:
         self.catalog.close()

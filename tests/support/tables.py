@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
+from pyiceberg.io import FileIO
+
 from lakestream_spark.core.ids import BrokerId, SegmentId, TopicPartition
 from lakestream_spark.kafka.records import Record
 from lakestream_spark.metadata import Metadata
@@ -13,8 +15,8 @@ from lakestream_spark.metadata.topics import Topic
 from lakestream_spark.table.files import DataFile
 from lakestream_spark.table.iceberg import StreamCatalog
 from lakestream_spark.table.layout import TableLayout
-from lakestream_spark.table.parquet import write_file
-from lakestream_spark.table.rows import Row
+from lakestream_spark.table.partition_file import PartitionFile
+from lakestream_spark.table.rows import Row, to_arrow
 from lakestream_spark.wal.segment import OpenSegment
 from tests.support.batches import checked, make_batch
 from tests.support.embedded import catalog_spec
@@ -39,6 +41,17 @@ def rows(first: int, values: Sequence[bytes | None]) -> list[Row]:
     ]
 
 
+def write_file(
+    io: FileIO, layout: TableLayout, place: PlannedRange, written: Sequence[Row]
+) -> DataFile:
+    """One new file with the rows, which are in offset order, as a task writes it."""
+    with PartitionFile(io, layout, place, uuid4()) as file:
+        file.write(to_arrow(place.partition, written))
+        finished = file.finish()
+    assert finished is not None, "a file has rows"
+    return finished
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFiles:
     """Writes data files of one table."""
@@ -54,5 +67,4 @@ class TableFiles:
         """One file that holds the rows."""
         offsets = [row.record.offset for row in written]
         place = PlannedRange(partition, min(offsets), max(offsets) + 1)
-        io = catalog_spec(self.folder).file_io()
-        return write_file(io, self.layout, place, written, attempt=uuid4())
+        return write_file(catalog_spec(self.folder).file_io(), self.layout, place, written)

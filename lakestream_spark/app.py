@@ -25,7 +25,7 @@ from lakestream_spark.core.ids import BrokerId
 from lakestream_spark.core.logs import event
 from lakestream_spark.core.series import Level
 from lakestream_spark.groups import GroupService
-from lakestream_spark.history.on_demand import HistoryOnDemand
+from lakestream_spark.history.remote import HistoryProcess
 from lakestream_spark.ingress.admin import Health, Probe, State, admin_site
 from lakestream_spark.ingress.broker import Address, Admin, Broker, Log
 from lakestream_spark.ingress.cluster import ClusterView
@@ -98,7 +98,7 @@ class _Parts:
     settings: Settings
     clock: Clock
     metadata: Metadata
-    history: HistoryOnDemand
+    history: HistoryProcess
     stores: Mapping[str, ObjectStore]
     cache: WalCache
     cluster: ClusterView
@@ -195,7 +195,7 @@ async def _open_parts(
     clock = SystemClock()
     metadata = await open_metadata(settings.metadata.url, clock=clock)
     stack.push_async_callback(metadata.close)
-    history = HistoryOnDemand(catalog_spec(settings))
+    history = HistoryProcess(catalog_spec(settings), settings.history.memory_bytes)
     stack.push_async_callback(history.close)
     stores = {profile: spec.open() for profile, spec in wal_stores(settings).items()}
     for store in {store.url: store for store in stores.values()}.values():

@@ -17,6 +17,7 @@ from lakestream_spark.groups.messages import (
     Synced,
 )
 from lakestream_spark.kafka.batch import CheckedBatch
+from lakestream_spark.kafka.pieces import Piece
 from lakestream_spark.kafka.records import TimestampedOffset
 from lakestream_spark.metadata.brokers import Node
 from lakestream_spark.metadata.group_offsets import Committed
@@ -93,7 +94,7 @@ class TailReader(Protocol):
 class HistoryReader(Protocol):
     """The part of a partition that is in the table."""
 
-    async def read(self, topic: Topic, partition: int, offset: int, max_bytes: int) -> bytes: ...
+    async def read(self, topic: Topic, partition: int, offset: int, max_bytes: int) -> Piece: ...
 
     async def offset_for_timestamp(
         self, topic: Topic, partition: int, timestamp_ms: int, from_offset: int

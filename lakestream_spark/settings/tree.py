@@ -188,6 +188,14 @@ class CatalogSettings(Section):
         return loads(value) if isinstance(value, str) else value
 
 
+class HistorySettings(Section):
+    """Reading records back from the tables, in a process of its own beside each broker."""
+
+    memory_bytes: int = Field(default=256 * MIB, ge=16 * MIB)
+    """Memory for what is read from tables: half for batches that are kept for the next reader, the
+    rest for open files and for answers on their way. More of it helps many readers at once."""
+
+
 class CompactSettings(Section):
     """The Spark job that moves records from the WAL into the tables."""
 
@@ -232,6 +240,7 @@ class Settings(BaseSettings):
     broker: BrokerSettings
     groups: GroupSettings = GroupSettings()
     catalog: CatalogSettings
+    history: HistorySettings = HistorySettings()
     compact: CompactSettings = CompactSettings()
     log: LogSettings = LogSettings()
 

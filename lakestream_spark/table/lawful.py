@@ -27,8 +27,9 @@ class LawfulView:
             return _pinned(table, current, current)
         key = (str(table.metadata.table_uuid), table.metadata.current_snapshot_id, commit_id)
         if key not in self._judged:
-            for known in [each for each in self._judged if each[0] == key[0]]:
-                del self._judged[known]
+            # A copy of the keys: tables are loaded by several threads.
+            for known in [each for each in list(self._judged) if each[0] == key[0]]:
+                self._judged.pop(known, None)
             self._judged[key] = newest_lawful(table, remedies)
         return _pinned(table, self._judged[key], _ours(table))
 

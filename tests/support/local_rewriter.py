@@ -32,7 +32,7 @@ class LocalRewriter:
         new = [self._write(table, files) for files in partitions.values()]
         # As Spark does: appends of others do not touch these files, so the commit is tried again.
         for _ in range(_TRIES):
-            if _replace(self._load(identifier), old, new):
+            if replace_files(self._load(identifier), old, new):
                 return Rewritten(len(old), len(new), sum(f.file_size_in_bytes for f in old))
         raise Unavailable("the table changed meanwhile")
 
@@ -51,7 +51,7 @@ class LocalRewriter:
         raise Unavailable("only Spark gathers manifests")
 
 
-def _replace(table: Table, old: Sequence[DataFile], new: Sequence[DataFile]) -> bool:
+def replace_files(table: Table, old: Sequence[DataFile], new: Sequence[DataFile]) -> bool:
     table.metadata.properties[TableProperties.COMMIT_NUM_RETRIES] = "0"
     try:
         with (

@@ -9,7 +9,7 @@ Not done: aborted transactions (there are none); replicas are refused.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -120,13 +120,14 @@ async def _read_or_wait(
 
 
 async def _read_all(broker: Broker, found: list[_Found], max_bytes: int) -> list[_Read]:
-    """The tails in one call, then what lies in tables, within the bytes that are left."""
+    """The tails in one call, then what lies in tables, all at once, within the bytes left."""
     requests = [
         ReadRequest(each.partition, each.want.offset, each.want.max_bytes) for each in found
     ]
     tails = await broker.log.reader.read_many(requests, max_total_bytes=max_bytes)
-    reads: list[_Read] = []
     left = max_bytes - sum(0 if isinstance(t, LakestreamError) else len(t.pieces) for t in tails)
+    reads: list[_Read] = []
+    old: dict[int, Awaitable[_Read]] = {}
     for each, tail in zip(found, tails, strict=True):
         if isinstance(tail, LakestreamError):
             reads.append(_Read(each.want, error_code(tail)))
@@ -134,18 +135,20 @@ async def _read_all(broker: Broker, found: list[_Found], max_bytes: int) -> list
         cut = tail.next_offset < tail.ends.high_watermark
         read = _Read(each.want, ErrorCode.none, tail.ends, tail.pieces, cut)
         if each.want.offset < tail.ends.table_end and left > 0:
-            read = await _read_history(broker, each, read, left)
-            left -= len(read.data)
+            own = min(each.want.max_bytes, left)
+            left -= own
+            old[len(reads)] = _read_history(broker, each, read, own)
         reads.append(read)
+    if old:
+        for index, read in zip(old, await asyncio.gather(*old.values()), strict=True):
+            reads[index] = read
     return reads
 
 
-async def _read_history(broker: Broker, each: _Found, read: _Read, left: int) -> _Read:
+async def _read_history(broker: Broker, each: _Found, read: _Read, max_bytes: int) -> _Read:
     want = each.want
     try:
-        data = await broker.log.history.read(
-            each.topic, want.partition, want.offset, min(want.max_bytes, left)
-        )
+        data = await broker.log.history.read(each.topic, want.partition, want.offset, max_bytes)
     except LakestreamError as error:
         return read._replace(code=error_code(error))
     return read._replace(data=Pieces([data]))

@@ -6,13 +6,11 @@ from pathlib import Path
 import pytest
 from pyiceberg.table import Table
 
-from lakestream_spark.history.cursor import History
-from lakestream_spark.kafka.batch import walk
-from lakestream_spark.kafka.records import decode_records
 from lakestream_spark.metadata.topics import Topic
 from lakestream_spark.table.columns import KEY
 from lakestream_spark.table.iceberg import StreamCatalog
 from lakestream_spark.table.layout import ENDS_PROPERTY
+from tests.support.history import local_history, records_in
 from tests.support.stream_tables import StreamTable, foreign_rows
 from tests.support.tables import TableFiles
 
@@ -25,13 +23,10 @@ def stream(tmp_path: Path, tables: StreamCatalog, topic: Topic) -> StreamTable:
     return made
 
 
-async def served(tables: StreamCatalog, topic: Topic) -> list[tuple[int, bytes | None]]:
-    data = await History(tables).read(topic, 0, 0, 1_000_000)
-    return [
-        (record.offset, record.value)
-        for position, header in walk(data, where="test")
-        for record in decode_records(data[position : position + header.size], header)
-    ]
+def served(folder: Path, topic: Topic) -> list[tuple[int, bytes | None]]:
+    """What a history that was just opened gives: it has no plan of a moment ago."""
+    with local_history(folder) as history:
+        return [(r.offset, r.value) for r in records_in(history.read(topic, 0))]
 
 
 SENT = [(offset, str(offset).encode()) for offset in range(6)]
@@ -63,17 +58,17 @@ def change_the_ends(table: Table) -> None:
 @pytest.mark.parametrize(
     "change", [insert, roll_back, roll_back_and_insert, drop_a_column, change_the_ends]
 )
-async def test_consumers_of_a_red_table_get_what_was_sent(
-    tables: StreamCatalog, topic: Topic, stream: StreamTable, change: Callable[[Table], None]
+def test_consumers_of_a_red_table_get_what_was_sent(
+    tmp_path: Path, topic: Topic, stream: StreamTable, change: Callable[[Table], None]
 ) -> None:
     change(stream.load())
-    assert await served(tables, topic) == SENT
+    assert served(tmp_path, topic) == SENT
 
 
-async def test_deleted_row_is_not_served_though_an_insert_follows(
-    tables: StreamCatalog, topic: Topic, stream: StreamTable
+def test_deleted_row_is_not_served_though_an_insert_follows(
+    tmp_path: Path, topic: Topic, stream: StreamTable
 ) -> None:
     stream.load().delete("__offset = 1")
-    assert await served(tables, topic) == [SENT[0], *SENT[2:]]
+    assert served(tmp_path, topic) == [SENT[0], *SENT[2:]]
     insert(stream.load())
-    assert await served(tables, topic) == [SENT[0], *SENT[2:]]
+    assert served(tmp_path, topic) == [SENT[0], *SENT[2:]]

@@ -1,0 +1,70 @@
+"""A plan: which files to read for an offset, as of one metadata file of the table."""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import NamedTuple
+
+from pyiceberg.io import FileIO
+
+from lakestream_spark.history.manifests import PlannedFile
+from lakestream_spark.kafka.arrow.layout import Longs
+
+
+class FileSpan(NamedTuple):
+    """Files whose offsets overlap, so that they are read together; nearly always a single one."""
+
+    first: int
+    last: int
+    files: tuple[PlannedFile, ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class Plan:
+    """The files of a snapshot with the ends that came from the same metadata file."""
+
+    metadata_location: str
+    io: FileIO
+    ends: Mapping[int, int]
+    """The first offset of each partition that is not in the table yet."""
+    data: Sequence[PlannedFile]
+    deleted: Mapping[str, Longs]
+    _spans: dict[int, list[FileSpan]] = field(default_factory=dict)
+
+    def end(self, partition: int) -> int:
+        return self.ends.get(partition, 0)
+
+    def spans(self, partition: int) -> Sequence[FileSpan]:
+        """All files that may hold rows of the partition, in the order of their offsets."""
+        known = self._spans.get(partition)
+        if known is None:
+            own = (f for f in self.data if f.partitions[0] <= partition <= f.partitions[1])
+            # Two threads that come here at once find the same.
+            known = self._spans[partition] = list(_spans_of(own))
+        return known
+
+    def at_or_after(self, partition: int, offset: int) -> FileSpan | None:
+        """The first files that may hold a row at the offset or after it."""
+        spans = self.spans(partition)
+        at = bisect_left(spans, offset, key=attrgetter("last"))
+        return spans[at] if at < len(spans) else None
+
+    def deletes_of(self, path: str) -> int | None:
+        """What tells these deletes of a file's rows from any others; None when there are none."""
+        positions = self.deleted.get(path)
+        return None if positions is None else hash(positions.tobytes())
+
+
+def _spans_of(files: Iterable[PlannedFile]) -> Iterable[FileSpan]:
+    """Foreign files overlap and hold rows in any order: only their bounds are trusted."""
+    held: list[PlannedFile] = []
+    last = -1
+    for file in sorted(files, key=attrgetter("offsets")):
+        if held and file.offsets[0] > last:
+            yield FileSpan(held[0].offsets[0], last, tuple(held))
+            held = []
+        held.append(file)
+        last = max(last, file.offsets[1])
+    if held:
+        yield FileSpan(held[0].offsets[0], last, tuple(held))

@@ -1,0 +1,161 @@
+"""The newest plan of each topic's table.
+
+What always holds: while reads come a plan is looked at about once a second, by one of them, so that
+what another engine erases is gone from the stream soon; a metadata file that is already planned is
+not planned again; an outage of the catalog does not take a plan away that was good a moment ago,
+because nobody can have changed the table through it.
+"""
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final
+
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+
+from lakestream_spark.core.errors import Unavailable
+from lakestream_spark.core.ids import TopicId
+from lakestream_spark.history.manifests import ManifestCache, SnapshotFiles
+from lakestream_spark.history.plan import Plan
+from lakestream_spark.table.append import TableState
+from lakestream_spark.table.iceberg import CatalogSpec, StreamCatalog
+from lakestream_spark.table.layout import TableLayout
+from lakestream_spark.table.outage import OUTAGES
+
+_LOOK_EVERY_S: Final = 1.0
+_WAIT_AFTER_S: Final = 5.0
+"""A plan as old as this is not read by while somebody else looks for a newer one."""
+_MAX_TOPICS: Final = 256
+_TRIES: Final = 5
+
+
+class Plans:
+    """Opens the catalog when it is first asked."""
+
+    def __init__(self, spec: CatalogSpec, clock: Callable[[], float] = time.monotonic) -> None:
+        self._spec = spec
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._catalog: StreamCatalog | None = None
+        self._topics: OrderedDict[TopicId, TopicPlan] = OrderedDict()
+
+    def of(self, topic_id: TopicId, name: str, config: dict[str, str]) -> "TopicPlan":
+        """The plan of a topic, which may have other settings now than before."""
+        with self._lock:
+            catalog = self._catalog or self._open()
+            layout = catalog.layout(topic_id, name, config)
+            found = self._topics.get(topic_id)
+            if found is None or found.layout != layout:
+                found = TopicPlan(catalog, layout, self._clock)
+                self._topics[topic_id] = found
+            self._topics.move_to_end(topic_id)
+            while len(self._topics) > _MAX_TOPICS:
+                self._topics.popitem(last=False)
+            return found
+
+    def close(self) -> None:
+        if self._catalog is not None:
+            self._catalog.close()
+
+    def _open(self) -> StreamCatalog:
+        try:
+            self._catalog = StreamCatalog.open(self._spec)
+        except Exception as error:
+            raise Unavailable(f"the catalog of the tables cannot be opened: {error}") from error
+        return self._catalog
+
+
+class TopicPlan:
+    """The newest plan of one table."""
+
+    def __init__(
+        self, catalog: StreamCatalog, layout: TableLayout, clock: Callable[[], float]
+    ) -> None:
+        self.layout = layout
+        self._catalog = catalog
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._manifests = ManifestCache()
+        self._plan: Plan | None = None
+        self._looked_at = 0.0
+
+    @property
+    def table(self) -> str:
+        return ".".join(self.layout.identifier)
+
+    def current(self) -> Plan:
+        """About a second old at most, unless nobody asked for long: then a new one."""
+        plan, age = self._plan, self._clock() - self._looked_at
+        if plan is None or age >= _WAIT_AFTER_S:
+            return self._look(plan)
+        if age >= _LOOK_EVERY_S and self._lock.acquire(blocking=False):
+            try:
+                return self._reload(plan)
+            finally:
+                self._lock.release()
+        return plan
+
+    def newer(self) -> Plan:
+        """As the table is now; raises `Unavailable` when that cannot be told."""
+        asked_at = self._clock()
+        with self._lock:
+            if self._plan is not None and self._looked_at >= asked_at:
+                return self._plan
+            return self._reload(None)
+
+    def _look(self, seen: Plan | None) -> Plan:
+        with self._lock:
+            fresh = self._clock() - self._looked_at < _LOOK_EVERY_S
+            if self._plan is not None and fresh:
+                return self._plan
+            return self._reload(seen)
+
+    def _reload(self, otherwise: Plan | None) -> Plan:
+        """The lock is held. `otherwise` is good enough when the catalog does not answer."""
+        began = self._clock()
+        try:
+            plan = self._load()
+        except Unavailable:
+            if otherwise is None:
+                raise
+            plan = otherwise
+        self._plan, self._looked_at = plan, began
+        return plan
+
+    def _load(self) -> Plan:
+        gone: FileNotFoundError | None = None
+        for _ in range(_TRIES):
+            table = self._catalog.load_lawful(self.layout)
+            if table is None:
+                raise Unavailable("the topic has no table yet", table=self.table)
+            try:
+                return self._planned(table)
+            except FileNotFoundError as error:
+                gone = error  # The snapshot expired between the two looks.
+        raise Unavailable(f"the table's metadata is not readable: {gone}", table=self.table)
+
+    def _planned(self, table: Table) -> Plan:
+        known = self._plan
+        # The name of a metadata file is never used twice.
+        if known is not None and known.metadata_location == table.metadata_location:
+            return known
+        snapshot, files = table.current_snapshot(), SnapshotFiles((), {})
+        if snapshot is not None:
+            files = self._files(table, snapshot)
+        return Plan(
+            metadata_location=table.metadata_location,
+            io=table.io,
+            ends=TableState.of(table).ends,
+            data=files.data,
+            deleted=files.deleted,
+        )
+
+    def _files(self, table: Table, snapshot: Snapshot) -> SnapshotFiles:
+        try:
+            return self._manifests.files_of(table.io, snapshot)
+        except FileNotFoundError:
+            raise
+        except OUTAGES as error:
+            raise Unavailable(f"the manifests cannot be read: {error!r}") from error

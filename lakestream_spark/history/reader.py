@@ -1,0 +1,176 @@
+"""Reads of tables as Kafka streams: offsets -> plan -> sections -> blocks -> whole batches.
+
+What always holds: an offset at or beyond the ends of a plan means a newer plan, and then a
+retriable error; a file that is gone means a newer plan as well, which the reader never notices; a
+block is encoded once however many want it, and those after it while the client takes this one.
+"""
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, TypeVar
+
+from lakestream_spark.core.errors import Corrupt, LakestreamError, Unavailable
+from lakestream_spark.core.ids import TopicId
+from lakestream_spark.history.answer import AnswerBuilder, batches_in
+from lakestream_spark.history.blocks import Block, BlockCache
+from lakestream_spark.history.messages import Question
+from lakestream_spark.history.plan import Plan
+from lakestream_spark.history.plans import Plans, TopicPlan
+from lakestream_spark.history.shelf import Found, Shelf
+from lakestream_spark.history.times import TimeSearch
+from lakestream_spark.kafka.codecs import Codec
+from lakestream_spark.kafka.records import TimestampedOffset
+from lakestream_spark.metadata.topic_config import TopicConfig
+from lakestream_spark.table.arrow_rows import batches_of
+from lakestream_spark.table.outage import OUTAGES
+from lakestream_spark.table.spec import CatalogSpec
+
+_BLOCKS_SHARE: Final = 2
+_SECTIONS_SHARE: Final = 4
+_AHEAD_BLOCKS: Final = 2
+_MAX_FOLLOWED: Final = 4096
+_TRIES: Final = 3
+_CODECS: Final = {
+    "uncompressed": Codec.NONE,
+    "gzip": Codec.GZIP,
+    "snappy": Codec.SNAPPY,
+    "lz4": Codec.LZ4,
+    "zstd": Codec.ZSTD,
+    # What the producer took is not kept: the codec that costs the least for its size.
+    "producer": Codec.LZ4,
+}
+
+_TOLD: Final[tuple[type[Exception], ...]] = (LakestreamError, *OUTAGES)
+
+T = TypeVar("T")
+
+
+class TableReader:
+    """All tables of a catalog; every call blocks, and may come from any thread."""
+
+    def __init__(self, spec: CatalogSpec, memory_bytes: int) -> None:
+        self._plans = Plans(spec)
+        self._shelf = Shelf(memory_bytes // _SECTIONS_SHARE)
+        self._blocks = BlockCache(memory_bytes // _BLOCKS_SHARE)
+        threads = os.cpu_count() or 1
+        self._ahead = ThreadPoolExecutor(threads, thread_name_prefix="read-ahead")
+        self._lock = threading.Lock()
+        self._followed: OrderedDict[tuple[TopicId, int, int], bool] = OrderedDict()
+        """Where answers ended: who asks from there on is reading on."""
+
+    def close(self) -> None:
+        self._ahead.shutdown()
+        self._plans.close()
+
+    def read(self, question: Question) -> bytes:
+        """Whole batches from the one with the offset on, about `limit` bytes (at least one)."""
+        codec = _CODECS[TopicConfig.of(question.config).compression]
+
+        def gather(plan: Plan) -> AnswerBuilder:
+            return self._gather(plan, question, codec)
+
+        built = self._with_plan(question, gather)
+        self._read_on(question, built.next, codec)
+        return built.finish()
+
+    def at_time(self, question: Question) -> TimestampedOffset | None:
+        """The first row from the offset on whose time is not before `limit`."""
+        return self._with_plan(
+            question, lambda plan: self._times(plan, question).at_or_after(question.limit)
+        )
+
+    def newest(self, question: Question) -> TimestampedOffset | None:
+        """The first row from the offset on that has the newest time."""
+        return self._with_plan(question, lambda plan: self._times(plan, question).newest())
+
+    def _times(self, plan: Plan, question: Question) -> TimeSearch:
+        return TimeSearch(self._shelf.footers, plan, question.partition, question.offset)
+
+    def _topic(self, question: Question) -> TopicPlan:
+        return self._plans.of(question.topic_id, question.topic, question.config)
+
+    def _with_plan(self, question: Question, work: Callable[[Plan], T]) -> T:
+        """Do the work by a plan that reaches the offset and whose files are there."""
+        topic = self._topic(question)
+        plan = topic.current()
+        gone: FileNotFoundError | None = None
+        for _ in range(_TRIES):
+            if gone is not None or question.offset >= plan.end(question.partition):
+                plan = topic.newer()
+            _check_end(plan, question)
+            try:
+                return work(plan)
+            except FileNotFoundError as error:
+                gone = error
+            except OUTAGES as error:
+                raise Unavailable(f"the table cannot be read: {error!r}") from error
+        raise Corrupt(f"data loss: a file of the table is not there: {gone}", topic=question.topic)
+
+    def _gather(self, plan: Plan, question: Question, codec: Codec) -> AnswerBuilder:
+        partition, end = question.partition, plan.end(question.partition)
+        built = AnswerBuilder(question.offset, question.limit)
+        while built.next < end and not built.full:
+            found = self._shelf.at_or_after(plan, partition, built.next)
+            if found is None:
+                break
+            block = self._block(found, built.next, codec)
+            if block is None:
+                built.skip_to(found.section.last + 1)
+            else:
+                built.add(block)
+        built.skip_to(self._shelf.border(plan, partition, built.next))
+        return built
+
+    def _block(self, found: Found, offset: int, codec: Codec) -> Block | None:
+        number = found.section.find(offset)
+        if number is None:
+            return None
+
+        def make() -> Block:
+            rows, first, after = found.section.load(number)
+            if not rows.num_rows:
+                return Block((), first, after)
+            encoded = list(batches_of(rows, (first, after), codec=codec))
+            return Block(batches_in(encoded), first, after)
+
+        return self._blocks.get((found.key, codec, number), make)
+
+    def _read_on(self, question: Question, following: int, codec: Codec) -> None:
+        """Make the next blocks for somebody who reads one answer after the other."""
+        place = (question.topic_id, question.partition)
+        with self._lock:
+            reads_on = self._followed.pop((*place, question.offset), False)
+            self._followed[(*place, following)] = True
+            if len(self._followed) > _MAX_FOLLOWED:
+                self._followed.popitem(last=False)
+        if reads_on:
+            self._ahead.submit(self._prepare, question, following, codec)
+
+    def _prepare(self, question: Question, offset: int, codec: Codec) -> None:
+        try:
+            plan = self._topic(question).current()
+            for _ in range(_AHEAD_BLOCKS):
+                if offset >= plan.end(question.partition):
+                    return
+                found = self._shelf.at_or_after(plan, question.partition, offset)
+                block = None if found is None else self._block(found, offset, codec)
+                if block is None:
+                    return
+                offset = block.next
+        except _TOLD:
+            return  # Who asks for it is told.
+
+
+def _check_end(plan: Plan, question: Question) -> None:
+    end = plan.end(question.partition)
+    if question.offset >= end:
+        raise Unavailable(
+            "the table does not reach this offset yet",
+            topic=question.topic,
+            partition=question.partition,
+            offset=question.offset,
+            end=end,
+        )

@@ -1,0 +1,187 @@
+"""The broker's side of history: a reader process that is started at the first need.
+
+What always holds: a broker loads neither pyiceberg nor Arrow; bytes asked for and not yet answered
+are bounded; questions that a process left behind when it died are asked once more of the next one,
+and one that fails again is a retriable error: nothing is skipped. The process ends with the broker,
+whatever ends the broker, because its socket does.
+"""
+
+import asyncio
+import logging
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from typing import Final
+
+from lakestream_spark.core.errors import LakestreamError, Unavailable
+from lakestream_spark.core.logs import event
+from lakestream_spark.history.link import Answer, Link, ReaderGone
+from lakestream_spark.history.messages import (
+    Kind,
+    Question,
+    Start,
+    What,
+    error_from_body,
+    place_from_body,
+)
+from lakestream_spark.kafka.pieces import Piece
+from lakestream_spark.kafka.records import TimestampedOffset
+from lakestream_spark.metadata.topics import Topic
+from lakestream_spark.table.spec import CatalogSpec
+from lakestream_spark.wal.budget import ByteBudget
+
+_log: Final = logging.getLogger(__name__)
+_COMMAND: Final = [sys.executable, "-m", "lakestream_spark.history.process"]
+_ANSWER_WITHIN_S: Final = 25.0
+"""Less than clients wait for an answer, so that they get an error that says what is wrong."""
+_SMALLEST_BYTES: Final = 256 * 1024
+_SHARE_IN_FLIGHT: Final = 4
+_SOCKET_BYTES: Final = 4 * 1024 * 1024
+_TRIES: Final = 2
+_LONGEST_PAUSE_S: Final = 5.0
+_END_WITHIN_S: Final = 5.0
+
+
+class HistoryProcess:
+    """The part of every topic that is in its table, read by another process."""
+
+    def __init__(
+        self, spec: CatalogSpec, memory_bytes: int, *, answer_within_s: float = _ANSWER_WITHIN_S
+    ) -> None:
+        self._start = Start.of(spec, memory_bytes)
+        self._answer_within_s = answer_within_s
+        self._budget = ByteBudget(memory_bytes // _SHARE_IN_FLIGHT)
+        self._opening: asyncio.Task[Link] | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._ended_early = 0
+        self._not_before = 0.0
+        self._closed = False
+
+    @property
+    def pid(self) -> int | None:
+        """Of the reader process, if it was needed yet."""
+        return None if self._process is None else self._process.pid
+
+    @property
+    def bytes_in_flight(self) -> int:
+        return self._budget.used
+
+    async def read(self, topic: Topic, partition: int, offset: int, max_bytes: int) -> Piece:
+        """Whole batches from the one with `offset` on, about `max_bytes` of them (at least one).
+
+        Raises `Unavailable` when the table does not reach the offset yet.
+        """
+        question = Question.of(What.READ, topic, partition, offset, max_bytes)
+        charge = max(max_bytes, _SMALLEST_BYTES)
+        await self._budget.acquire(charge, within_s=self._answer_within_s)
+        try:
+            return (await self._ask(question)).body
+        finally:
+            self._budget.release(charge)
+
+    async def offset_for_timestamp(
+        self, topic: Topic, partition: int, timestamp_ms: int, from_offset: int
+    ) -> TimestampedOffset | None:
+        """The first row from `from_offset` on whose time is not before `timestamp_ms`."""
+        question = Question.of(What.AT_TIME, topic, partition, from_offset, timestamp_ms)
+        return place_from_body((await self._ask(question)).body)
+
+    async def offset_of_max_timestamp(
+        self, topic: Topic, partition: int, from_offset: int
+    ) -> TimestampedOffset | None:
+        """The first row from `from_offset` on that has the newest time."""
+        question = Question.of(What.NEWEST, topic, partition, from_offset)
+        return place_from_body((await self._ask(question)).body)
+
+    async def close(self) -> None:
+        """End the process, if there is one."""
+        self._closed = True
+        if self._opening is not None:
+            with suppress(LakestreamError, OSError):
+                (await self._opening).close()
+        if self._process is not None:
+            await asyncio.to_thread(_end, self._process)
+
+    async def _ask(self, question: Question) -> Answer:
+        body = question.to_body()
+        try:
+            async with asyncio.timeout(self._answer_within_s):
+                answer = await self._answer(body)
+        except TimeoutError:
+            raise Unavailable(
+                "the table was not read in time", topic=question.topic, partition=question.partition
+            ) from None
+        if answer.kind is Kind.ERROR:
+            raise error_from_body(answer.body)
+        return answer
+
+    async def _answer(self, body: bytes) -> Answer:
+        for _ in range(_TRIES):
+            link = await self._link()
+            try:
+                answer = await link.ask(body)
+            except ReaderGone:
+                continue
+            self._ended_early = 0
+            return answer
+        raise Unavailable("the process that reads tables ended while it read; it is started again")
+
+    async def _link(self) -> Link:
+        """The link to a process that runs; all who need a new one share its start."""
+        opening = self._opening
+        if opening is None or (opening.done() and (opening.exception() or opening.result().lost)):
+            self._check_pace()
+            opening = self._opening = asyncio.create_task(self._open(), name="open-history")
+        # One reader that gives up must not take the others' process away.
+        return await asyncio.shield(opening)
+
+    def _check_pace(self) -> None:
+        """A process that dies again and again is not started again and again."""
+        if self._closed:
+            raise Unavailable("the broker stops")
+        now = asyncio.get_running_loop().time()
+        if now < self._not_before:
+            raise Unavailable("the process that reads tables has just ended and starts soon")
+        pause_s = min(0.1 * 2**self._ended_early, _LONGEST_PAUSE_S) if self._ended_early else 0.0
+        self._not_before = now + pause_s
+        self._ended_early += 1
+
+    async def _open(self) -> Link:
+        loop = asyncio.get_running_loop()
+        if self._process is not None:
+            code = await asyncio.to_thread(_end, self._process)
+            event(_log, logging.WARNING, "the process that reads tables ended", code=code)
+        ours, theirs = socket.socketpair()
+        with theirs:
+            for each in (ours, theirs):
+                each.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BYTES)
+            ours.setblocking(False)
+            try:
+                self._process = await asyncio.to_thread(_started, theirs)
+            except BaseException:
+                ours.close()
+                raise
+        _, link = await loop.create_unix_connection(Link, sock=ours)
+        link.tell(Kind.START, self._start.to_body())
+        return link
+
+
+def _started(theirs: socket.socket) -> "subprocess.Popen[bytes]":
+    """The socket is its standard input; it is in no group of ours, so that Ctrl-C is the broker's
+    to handle."""
+    try:
+        return subprocess.Popen(
+            _COMMAND, stdin=theirs.fileno(), stdout=subprocess.DEVNULL, start_new_session=True
+        )
+    except OSError as error:
+        raise Unavailable(f"the process that reads tables cannot be started: {error}") from error
+
+
+def _end(process: "subprocess.Popen[bytes]") -> int:
+    """Wait for a process whose socket is closed; one that is stuck is killed."""
+    try:
+        return process.wait(_END_WITHIN_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()

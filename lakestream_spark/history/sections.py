@@ -1,0 +1,174 @@
+"""Sections: row groups that are read together, cut into blocks of a few megabytes.
+
+A section of one row group in offset order is decoded from front to back by cursors that stay open,
+so that a reader who goes on costs each row once. Other engines may leave rows in any order and
+files that overlap: such a section is read window by window of offsets, each of them sorted.
+
+What always holds: a block has every row of its offsets [first, next) that the plan knows.
+"""
+
+import threading
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+from pyiceberg.io import FileIO
+
+from lakestream_spark.history.groups import Group, GroupSpan, LiveRows, live_rows
+from lakestream_spark.history.parquet import GroupCursor
+from lakestream_spark.kafka.arrow.layout import Longs
+from lakestream_spark.table.columns import ARROW_SCHEMA
+
+BLOCK_BYTES: Final = 4 * 1024 * 1024
+"""Before compression: enough for the kernels to be quick, little enough for a first record."""
+_WINDOW_BYTES: Final = 8 * BLOCK_BYTES
+_MIN_BLOCK_ROWS: Final = 64
+_MAX_BLOCK_ROWS: Final = 64 * 1024
+_MAX_CURSORS: Final = 3
+
+
+class RowBlock(NamedTuple):
+    """Rows of the offsets [first, next), in any order."""
+
+    rows: pa.Table
+    first: int
+    next: int
+
+
+class Section(Protocol):
+    """Offsets [first, last] of a partition; reading is safe from several threads."""
+
+    @property
+    def last(self) -> int: ...
+
+    def find(self, offset: int) -> int | None:
+        """The block to read for an offset; None when no row of the section is at or after it."""
+
+    def load(self, block: int) -> RowBlock: ...
+
+
+def open_section(
+    io: FileIO, span: GroupSpan, partition: int, deleted: Mapping[str, Longs]
+) -> Section:
+    """The way to read these row groups that their own rows allow."""
+    if len(span.groups) > 1:
+        return MixedSection(io, span, partition, deleted)
+    live = live_rows(io, span.groups[0], partition, deleted)
+    if np.any(live.offsets[1:] <= live.offsets[:-1]):
+        return MixedSection(io, span, partition, deleted)
+    return OrderedSection(io, span.groups[0], live)
+
+
+class OrderedSection:
+    """One row group whose rows are in offset order."""
+
+    def __init__(self, io: FileIO, group: Group, live: LiveRows) -> None:
+        self._io = io
+        self._group = group
+        self._rows = live.rows
+        self._offsets = _compact(live.offsets)
+        self._block_rows = _rows_in(BLOCK_BYTES, group.raw_bytes, group.rows)
+        self._lock = threading.Lock()
+        self._cursors: list[GroupCursor] = []
+
+    @property
+    def last(self) -> int:
+        return self._group.last
+
+    def find(self, offset: int) -> int | None:
+        at = bisect_left(self._offsets, offset)
+        if at == len(self._offsets):
+            return None
+        row = at if self._rows is None else int(self._rows[at])
+        return row // self._block_rows
+
+    def load(self, block: int) -> RowBlock:
+        begin = block * self._block_rows
+        end = min(begin + self._block_rows, self._group.rows)
+        with self._lock:
+            table = self._take(begin, end)
+        first, after = begin, end
+        if self._rows is not None:
+            first, after = (int(at) for at in np.searchsorted(self._rows, [begin, end]))
+            table = table.take(self._rows[first:after] - begin)
+        following = after < len(self._offsets)
+        border = int(self._offsets[after]) if following else self._group.last + 1
+        return RowBlock(table, int(self._offsets[first]), border)
+
+    def _take(self, begin: int, end: int) -> pa.Table:
+        """By the cursor that is nearest before these rows, or a new one."""
+        behind = [cursor for cursor in self._cursors if cursor.position <= begin]
+        if behind:
+            cursor = max(behind, key=lambda each: each.position)
+            self._cursors.remove(cursor)
+        else:
+            cursor = GroupCursor(self._io, self._group.footer, self._group.number, self._block_rows)
+        cursor.skip_to(begin)
+        table = cursor.take(end - begin)
+        if cursor.position < self._group.rows:
+            self._cursors = [*self._cursors[1 - _MAX_CURSORS :], cursor]
+        return table
+
+
+class MixedSection:
+    """Row groups that overlap, or one whose rows are in no order."""
+
+    def __init__(
+        self, io: FileIO, span: GroupSpan, partition: int, deleted: Mapping[str, Longs]
+    ) -> None:
+        self._io = io
+        self._span = span
+        self._partition = partition
+        self._deleted = deleted
+        size = sum(group.raw_bytes for group in span.groups)
+        self._window = max(1, _WINDOW_BYTES * (span.last - span.first + 1) // max(1, size))
+
+    @property
+    def last(self) -> int:
+        return self._span.last
+
+    def find(self, offset: int) -> int | None:
+        if offset > self._span.last:
+            return None
+        return max(0, offset - self._span.first) // self._window
+
+    def load(self, block: int) -> RowBlock:
+        first = self._span.first + block * self._window
+        after = min(first + self._window, self._span.last + 1)
+        own = [g for g in self._span.groups if g.first < after and g.last >= first]
+        pieces = [piece for group in own for piece in self._rows_of(group, first, after)]
+        rows = pa.concat_tables(pieces) if pieces else ARROW_SCHEMA.empty_table()
+        return RowBlock(rows, first, after)
+
+    def _rows_of(self, group: Group, first: int, after: int) -> list[pa.Table]:
+        live = live_rows(self._io, group, self._partition, self._deleted)
+        wanted = np.flatnonzero((live.offsets >= first) & (live.offsets < after))
+        if not len(wanted):
+            return []
+        rows = wanted if live.rows is None else live.rows[wanted]
+        size = _rows_in(BLOCK_BYTES, group.raw_bytes, group.rows)
+        cursor = GroupCursor(self._io, group.footer, group.number, size)
+        pieces = []
+        for begin in range(0, int(rows[-1]) + 1, size):
+            table = cursor.take(min(size, group.rows - begin))
+            low, high = np.searchsorted(rows, [begin, begin + size])
+            if low < high:
+                # Casted: engines name the fields inside of lists in several ways.
+                pieces.append(table.take(rows[low:high] - begin).cast(ARROW_SCHEMA))
+        cursor.close()
+        return pieces
+
+
+def _rows_in(size: int, raw_bytes: int, rows: int) -> int:
+    """How many rows of a row group have about this size."""
+    count = size * rows // max(1, raw_bytes)
+    return max(_MIN_BLOCK_ROWS, min(count, _MAX_BLOCK_ROWS))
+
+
+def _compact(offsets: Longs) -> Sequence[int] | Longs:
+    """Offsets in order; those without a hole are kept as two numbers."""
+    if len(offsets) and int(offsets[-1]) - int(offsets[0]) + 1 == len(offsets):
+        return range(int(offsets[0]), int(offsets[-1]) + 1)
+    return offsets

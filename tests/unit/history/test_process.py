@@ -1,0 +1,136 @@
+"""The process that reads tables for a broker: started at need, replaced when it dies."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from lakestream_spark.core.errors import Unavailable
+from lakestream_spark.metadata.topics import Topic
+from lakestream_spark.table.iceberg import StreamCatalog
+from tests.support.history import append_rows, history_process, records_in
+from tests.support.ingress_process import eventually
+from tests.support.tables import TableFiles, rows
+
+PLENTY = 1_000_000
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture
+def two_rows(tables: StreamCatalog, files: TableFiles) -> None:
+    append_rows(tables, files, rows(0, [b"a", b"b"]), start=0, end=2)
+
+
+async def test_readers_that_come_at_once_share_one_process(
+    tmp_path: Path, topic: Topic, two_rows: None
+) -> None:
+    async with history_process(tmp_path) as history:
+        data, found, newest, again = await asyncio.gather(
+            history.read(topic, 0, 0, PLENTY),
+            history.offset_for_timestamp(topic, 0, 1, 0),
+            history.offset_of_max_timestamp(topic, 0, 0),
+            history.read(topic, 0, 1, PLENTY),
+        )
+        assert [record.value for record in records_in(data)] == [b"a", b"b"]
+        assert found is not None
+        assert newest is not None
+        assert (found.offset, newest.offset) == (1, 1)
+        assert records_in(again)[-1].value == b"b"
+        assert history.pid is not None
+        reader = psutil.Process(history.pid)
+        assert reader.nice() > psutil.Process().nice()
+        assert history.bytes_in_flight == 0
+    assert not reader.is_running()
+
+
+async def test_a_reader_that_gives_up_leaves_the_process_to_the_others(
+    tmp_path: Path, topic: Topic, two_rows: None
+) -> None:
+    async with history_process(tmp_path) as history:
+        gone = asyncio.create_task(history.read(topic, 0, 0, PLENTY))
+        stays = asyncio.create_task(history.read(topic, 0, 0, PLENTY))
+        await asyncio.sleep(0)
+        gone.cancel()
+        assert len(records_in(await stays)) == 2
+
+
+async def test_reads_go_on_when_the_process_is_killed_at_any_time(
+    tmp_path: Path, topic: Topic, two_rows: None
+) -> None:
+    async with history_process(tmp_path) as history:
+        await history.read(topic, 0, 0, PLENTY)
+        first = history.pid
+        assert first is not None
+        # Stopped, so that the questions are surely not answered before it is killed.
+        os.kill(first, signal.SIGSTOP)
+        waiting = [asyncio.create_task(history.read(topic, 0, 0, PLENTY)) for _ in range(5)]
+        await asyncio.sleep(0)
+        os.kill(first, signal.SIGKILL)
+        for data in await asyncio.gather(*waiting):
+            assert [record.value for record in records_in(data)] == [b"a", b"b"]
+        assert history.pid != first
+
+
+async def test_errors_of_the_process_are_those_of_the_reader(
+    tmp_path: Path, topic: Topic, two_rows: None
+) -> None:
+    async with history_process(tmp_path) as history:
+        with pytest.raises(Unavailable, match="does not reach this offset yet"):
+            await history.read(topic, 0, 2, PLENTY)
+        assert len(records_in(await history.read(topic, 0, 0, PLENTY))) == 2
+
+
+async def test_a_catalog_that_cannot_be_opened_is_tried_again_by_the_next_reader(
+    tmp_path: Path, topic: Topic, two_rows: None
+) -> None:
+    folder = tmp_path / "later"
+    async with history_process(folder) as history:
+        with pytest.raises(Unavailable, match="cannot be opened"):
+            await history.read(topic, 0, 0, PLENTY)
+        folder.symlink_to(tmp_path)
+        assert len(records_in(await history.read(topic, 0, 0, PLENTY))) == 2
+
+
+async def test_a_history_that_nobody_read_starts_nothing(tmp_path: Path) -> None:
+    async with history_process(tmp_path) as history:
+        assert history.pid is None
+    assert list(tmp_path.iterdir()) == []
+
+
+HELD = """
+import asyncio, sys
+from tests.support.history import MEMORY
+from lakestream_spark.history.remote import HistoryProcess
+from lakestream_spark.table.spec import CatalogSpec
+
+async def main():
+    history = HistoryProcess(CatalogSpec(name="x", warehouse="file:///nowhere"), MEMORY)
+    await history._link()
+    print(history.pid, flush=True)
+    await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+def test_the_process_ends_with_a_broker_that_is_killed() -> None:
+    broker = subprocess.Popen([sys.executable, "-c", HELD], stdout=subprocess.PIPE, text=True)
+    assert broker.stdout is not None
+    reader = psutil.Process(int(broker.stdout.readline()))
+    broker.kill()
+    broker.communicate()
+    eventually(lambda: not reader.is_running() or reader.status() == psutil.STATUS_ZOMBIE)
+
+
+def test_a_broker_loads_neither_arrow_nor_pyiceberg() -> None:
+    code = (
+        "import lakestream_spark.app, sys; "
+        "heavy = {'pyarrow', 'pyiceberg', 'numpy', 'pandas'} & set(sys.modules); "
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -3,48 +3,24 @@
 spark-submit [SPARK OPTIONS] pipelines/maintain.py --data DIR_OR_URL [--conf FILE] [--once]
 """
 
-import argparse
-from pathlib import Path
-from threading import Event
+import click
 
-from pyspark.sql import SparkSession
-
-from lakestream_spark.cli.compaction import stopped_by_signals
-from lakestream_spark.cli.jobs import maintain_job, submitted_settings
-from lakestream_spark.cli.maintain import refuse_failures, summary
-from lakestream_spark.core.logs import configure
-from lakestream_spark.spark.maintain import maintain_once, run_maintenance
+from lakestream_spark.cli.exits import run
+from lakestream_spark.cli.maintain import maintain_and_tell, maintain_options
+from lakestream_spark.cli.options import Loaded
+from lakestream_spark.spark.session import submitted_session
 
 
-def main() -> None:
-    """Maintain with the session that spark-submit set up."""
-    arguments = parse_arguments()
-    settings = submitted_settings(arguments.data, arguments.conf)
-    configure(level=settings.log.level, form=settings.log.format, context={"job": "maintain"})
-    job = maintain_job(settings, topics=arguments.topics, every_s=arguments.every)
-    spark = SparkSession.builder.appName("lakestream-maintain").getOrCreate()
-    stop = Event()
-    try:
-        with stopped_by_signals(stop):
-            if not arguments.once:
-                print(f"{run_maintenance(lambda: spark, job, stop)} rounds")
-                return
-            reports = maintain_once(lambda: spark, job, stop)
-        print("\n".join(summary(reports)))
-        refuse_failures(reports)
-    finally:
-        spark.stop()
+@click.command()
+@maintain_options
+def maintain(loaded: Loaded, topics: str, every_s: float | None, once: bool) -> None:
+    """Merge small files, expire snapshots, collect orphans, mirror Delta, apply retention.
 
-
-def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--data", metavar="DIR_OR_URL", help="where everything lies")
-    parser.add_argument("--conf", type=Path, metavar="FILE", help="TOML file of settings")
-    parser.add_argument("--topics", default="*", metavar="PATTERN", help="topics to look after")
-    parser.add_argument("--every", type=float, default=60.0, metavar="S", help="between two rounds")
-    parser.add_argument("--once", action="store_true", help="one round, then end")
-    return parser.parse_args()
+    Runs until it is told to stop, with the session of spark-submit.
+    """
+    with submitted_session("lakestream-maintain") as session:
+        maintain_and_tell(loaded, topics, every_s, once, session)
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(run(maintain, name="maintain.py"))

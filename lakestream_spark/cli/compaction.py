@@ -15,9 +15,9 @@ from lakestream_spark.cli.job_site import job_site
 from lakestream_spark.cli.jobs import compact_job, maintain_job
 from lakestream_spark.core.logs import configure, event
 from lakestream_spark.settings import Settings
-from lakestream_spark.spark.compact import Session, drain, run
+from lakestream_spark.spark.compact import drain, run
 from lakestream_spark.spark.maintain import run_maintenance
-from lakestream_spark.spark.session import session_when_asked
+from lakestream_spark.spark.session import Session, session_when_asked
 from lakestream_spark.spark.tally import Tally
 
 _UPKEEP_ENDS_S: Final = 60.0
@@ -44,8 +44,10 @@ def run_compaction(
     topics: str = "*",
     until_drained: bool = False,
     with_upkeep: bool = False,
+    session: Session | None = None,
 ) -> Tally:
-    """Compact in a local Spark until a signal says stop, or until nothing is left.
+    """Compact until a signal says stop, or until nothing is left; in a local Spark unless a session
+    is given.
 
     With upkeep the same Spark looks after the tables as well, in a thread of its own.
     """
@@ -55,14 +57,14 @@ def run_compaction(
     with ExitStack() as stack:
         stack.enter_context(stopped_by_signals(stop))
         _stop_with_parent(stop)
+        own = settings.compact
         site = stack.enter_context(
-            job_site(settings.broker.admin_host, settings.compact.admin_port)
+            job_site(settings.broker.admin_host, own.admin_port, setting="compact.admin_port")
         )
         checkpoint = stack.enter_context(checkpoint_folder(settings))
         job = compact_job(settings, checkpoint=checkpoint, topics=topics)
-        session = stack.enter_context(
-            session_when_asked(job.catalog, master=settings.compact.master)
-        )
+        if session is None:
+            session = stack.enter_context(session_when_asked(job.catalog, master=own.master))
         event(_log, logging.INFO, "compaction starts", topics=topics, admin=f"http://{site}")
         if with_upkeep:
             stack.enter_context(_upkeep(settings, session, stop))

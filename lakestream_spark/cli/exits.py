@@ -36,11 +36,13 @@ _CODE_OF: Sequence[tuple[type[LakestreamError], int]] = (
 )
 
 
-def run(command: click.Command, args: Sequence[str] | None = None) -> int:
+def run(
+    command: click.Command, args: Sequence[str] | None = None, *, name: str = "lakestream"
+) -> int:
     """Run a command and return its exit code; never raises."""
     arguments = list(sys.argv[1:] if args is None else args)
     try:
-        result = command.main(arguments, prog_name="lakestream", standalone_mode=False)
+        result = command.main(arguments, prog_name=name, standalone_mode=False)
     except click.ClickException as error:
         error.show()
         return error.exit_code

@@ -10,9 +10,9 @@ from lakestream_spark.spark.background import BackgroundLoop
 
 
 @contextmanager
-def job_site(host: str, port: int) -> Iterator[str]:
+def job_site(host: str, port: int, *, setting: str) -> Iterator[str]:
     """Serve `/metrics`, `/healthz` and `/readyz` until the block ends; gives the address."""
-    sock = listen(host, port, setting="compact.admin_port")
+    sock = listen(host, port, setting=setting)
     health = Health(SystemClock())
     health.serving({}, list)
     with BackgroundLoop() as loop:

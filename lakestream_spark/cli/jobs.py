@@ -1,19 +1,12 @@
 """What the jobs on tables need to know, made from the settings."""
 
-import os
 from pathlib import Path
 
-from lakestream_spark.settings import Entry, Settings, load
-from lakestream_spark.settings.specs import catalog_spec, wal_stores
+from lakestream_spark.settings import Settings
+from lakestream_spark.settings.specs import catalog_spec, upkeep_policy, wal_stores
 from lakestream_spark.spark.compact import CompactJob
 from lakestream_spark.spark.due import CompactPolicy
 from lakestream_spark.spark.maintain import MaintainJob
-
-
-def submitted_settings(data: str | None, conf: Path | None) -> Settings:
-    """The settings of a job that spark-submit started with these flags."""
-    flags = [] if data is None else [Entry(key="data", value=data, origin="--data")]
-    return load(environ=os.environ, flags=flags, conf=conf).settings
 
 
 def compact_job(settings: Settings, *, checkpoint: Path, topics: str = "*") -> CompactJob:
@@ -35,11 +28,14 @@ def compact_job(settings: Settings, *, checkpoint: Path, topics: str = "*") -> C
     )
 
 
-def maintain_job(settings: Settings, *, topics: str = "*", every_s: float = 60.0) -> MaintainJob:
-    """The maintenance of an installation."""
+def maintain_job(
+    settings: Settings, *, topics: str = "*", every_s: float | None = None
+) -> MaintainJob:
+    """The maintenance of an installation; the settings say how often unless the caller does."""
     return MaintainJob(
         metadata_url=settings.metadata.url,
         catalog=catalog_spec(settings),
         topics=topics,
-        every_s=every_s,
+        every_s=settings.maintain.interval_ms / 1000 if every_s is None else every_s,
+        policy=upkeep_policy(settings),
     )

@@ -2,27 +2,48 @@
 
 import os
 from collections.abc import Callable, Mapping
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import click
 
 from lakestream_spark.settings import Entry, Loaded, load
 
-_FLAGS: Mapping[str, tuple[str, str]] = {
-    "data": ("--data", "data"),
+Command: TypeAlias = Callable[..., None]
+Flags: TypeAlias = Mapping[str, tuple[str, str]]
+"""The flag and the setting of each parameter."""
+
+_DATA: Flags = {"data": ("--data", "data")}
+_BROKER: Flags = {
+    **_DATA,
     "port": ("--port", "broker.port"),
     "admin_port": ("--admin-port", "broker.admin_port"),
 }
 
 
-def settings_options(command: Callable[..., None]) -> Callable[..., None]:
+def settings_options(command: Command) -> Command:
     """Give a command `--data --port --admin-port --conf --set`; it receives `loaded` first."""
+    port = click.option("--port", type=int, help="Kafka port; 0 picks a free one.")
+    return _with_settings(port(_admin_port(command)), _BROKER)
 
+
+def job_options(section: str) -> Callable[[Command], Command]:
+    """The same for a job, which has no Kafka port; its own section holds the admin port."""
+    flags = {**_DATA, "admin_port": ("--admin-port", f"{section}.admin_port")}
+    return lambda command: _with_settings(_admin_port(command), flags)
+
+
+topics_option = partial(click.option, "--topics", default="*", show_default=True, metavar="PATTERN")
+
+
+def _admin_port(command: Command) -> Command:
+    text = "Port for metrics and health; 0 picks a free one."
+    return click.option("--admin-port", type=int, help=text)(command)
+
+
+def _with_settings(command: Command, flags: Flags) -> Command:
     @click.option("--data", metavar="DIR_OR_URL", help="Where everything lies.")
-    @click.option("--port", type=int, help="Kafka port; 0 picks a free one.")
-    @click.option("--admin-port", type=int, help="Port for metrics and health.")
     @click.option(
         "--conf", type=click.Path(path_type=Path), metavar="FILE", help="TOML file of settings."
     )
@@ -33,11 +54,11 @@ def settings_options(command: Callable[..., None]) -> Callable[..., None]:
     def with_settings(conf: Path | None, assignments: tuple[str, ...], **arguments: Any) -> None:
         named = [
             Entry(key=key, value=value, origin=flag)
-            for name, (flag, key) in _FLAGS.items()
+            for name, (flag, key) in flags.items()
             if (value := arguments.pop(name)) is not None
         ]
-        flags = [*(_assignment(text) for text in assignments), *named]
-        command(load(environ=os.environ, flags=flags, conf=conf), **arguments)
+        given = [*(_assignment(text) for text in assignments), *named]
+        command(load(environ=os.environ, flags=given, conf=conf), **arguments)
 
     return with_settings
 
@@ -49,4 +70,4 @@ def _assignment(text: str) -> Entry:
     return Entry(key=key.strip(), value=value, origin=f"--set {key.strip()}")
 
 
-__all__ = ["Loaded", "settings_options"]
+__all__ = ["Loaded", "job_options", "settings_options", "topics_option"]

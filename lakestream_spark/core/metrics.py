@@ -107,11 +107,36 @@ TABLE_COMMIT_LAG: Final = _page.level(
     "How old the oldest record of the last commit was when it became visible.",
     "topic",
 )
-TABLE_LAST_COMMIT: Final = _page.level(
-    "lakestream_table_last_commit_timestamp_seconds", "When the topic last committed.", "topic"
+TABLE_COMMIT_AGE: Final = _page.level(
+    "lakestream_table_commit_age_seconds",
+    "Since the topic's last commit by this job; grows too while nothing is sent.",
+    "topic",
 )
 TABLE_FAILURES: Final = _page.count(
     "lakestream_table_failures_total", "Commits and slices that failed.", "topic"
+)
+UPKEEP_MERGED_FILES: Final = _page.count(
+    "lakestream_table_merged_files_total", "Small files that were merged into larger.", "topic"
+)
+UPKEEP_MERGED_BYTES: Final = _page.count(
+    "lakestream_table_merged_bytes_total", "Bytes of small files that were merged.", "topic"
+)
+UPKEEP_EXPIRED_SNAPSHOTS: Final = _page.count(
+    "lakestream_table_expired_snapshots_total", "Snapshots that were expired.", "topic"
+)
+UPKEEP_DELETED_ORPHANS: Final = _page.count(
+    "lakestream_table_deleted_orphans_total", "Files that nothing needed, deleted.", "topic"
+)
+UPKEEP_DELETED_ORPHAN_BYTES: Final = _page.count(
+    "lakestream_table_deleted_orphan_bytes_total", "Bytes of the deleted orphans.", "topic"
+)
+UPKEEP_AGE: Final = _page.level(
+    "lakestream_table_upkeep_age_seconds",
+    "Since the topic was last looked after with every step done, by this job.",
+    "topic",
+)
+UPKEEP_FAILURES: Final = _page.count(
+    "lakestream_table_upkeep_failures_total", "Steps of upkeep that failed.", "topic"
 )
 
 NAMES: Final = _page.names

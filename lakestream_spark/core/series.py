@@ -49,6 +49,10 @@ class Level:
         self._readers.append(read)
         return lambda: self._readers.remove(read)
 
+    def read_from(self, read: Read) -> None:
+        """Read the number from its owner, who is the only one from now on."""
+        self._readers = [read]
+
     def now(self) -> float:
         return self.value + sum(read() for read in self._readers)
 

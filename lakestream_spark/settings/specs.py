@@ -10,6 +10,12 @@ from lakestream_spark.objectstore.options import StoreOptions
 from lakestream_spark.objectstore.spec import StoreSpec
 from lakestream_spark.settings.tree import Settings
 from lakestream_spark.table.spec import CatalogSpec
+from lakestream_spark.table.upkeep.policy import (
+    MergePolicy,
+    OrphanPolicy,
+    SnapshotPolicy,
+    UpkeepPolicy,
+)
 from lakestream_spark.wal.reclaim import ReclaimPolicy
 from lakestream_spark.wal.writer import FlushPolicy
 
@@ -149,4 +155,16 @@ def group_limits(settings: Settings) -> GroupLimits:
         max_size=own.max_size,
         max_metadata_chars=own.offset_metadata_max_bytes,
         offsets_retention_ms=own.offsets_retention_minutes * 60_000,
+    )
+
+
+def upkeep_policy(settings: Settings) -> UpkeepPolicy:
+    """How the tables are looked after."""
+    own = settings.maintain
+    return UpkeepPolicy(
+        merge=MergePolicy(target_bytes=own.target_file_bytes, min_files=own.merge_min_files),
+        snapshots=SnapshotPolicy(
+            newest=own.snapshots_kept, hours=own.hourly_tags, days=own.daily_tags
+        ),
+        orphans=OrphanPolicy(grace_ms=own.orphan_grace_ms),
     )

@@ -19,7 +19,8 @@ KIB = 1024
 MIB = 1024 * KIB
 SECOND_MS = 1000
 MINUTE_MS = 60 * SECOND_MS
-DAY_MS = 24 * 60 * MINUTE_MS
+HOUR_MS = 60 * MINUTE_MS
+DAY_MS = 24 * HOUR_MS
 
 
 class Section(BaseModel):
@@ -218,6 +219,28 @@ class CompactSettings(Section):
     """Port for metrics and health of the job, on `broker.admin_host`; 0 picks a free one."""
 
 
+class MaintainSettings(Section):
+    """Looking after the tables: merging small files, expiring snapshots, collecting orphans."""
+
+    interval_ms: int = Field(default=1 * MINUTE_MS, ge=100)
+    """How often every topic is looked after; `lakestream maintain --every` outranks it."""
+    target_file_bytes: int = Field(default=256 * MIB, ge=1 * MIB)
+    """Small files are merged toward this size; three quarters of it are big enough."""
+    merge_min_files: int = Field(default=16, ge=2)
+    """So many small files in a row are merged at the next look; fewer wait for the hour."""
+    snapshots_kept: int = Field(default=100, ge=1)
+    """The newest snapshots of a table that stay; more of them make every commit slower."""
+    hourly_tags: int = Field(default=24, ge=0)
+    """For so many hours one snapshot of each hour stays as well, under a tag."""
+    daily_tags: int = Field(default=30, ge=0)
+    """For so many days one snapshot of each day stays as well, under a tag."""
+    orphan_grace_ms: int = Field(default=1 * DAY_MS, ge=1 * HOUR_MS)
+    """A file that no snapshot refers to any more stays this long for those who still read it."""
+    admin_port: int = Field(default=0, ge=0, le=65535)
+    """Port for metrics and health of `lakestream maintain`, on `broker.admin_host`; 0 picks a free
+    one. In `lakestream up` the compaction's port shows these metrics too."""
+
+
 class LogSettings(Section):
     """The log of the process, on its standard error: one line per event."""
 
@@ -242,6 +265,7 @@ class Settings(BaseSettings):
     catalog: CatalogSettings
     history: HistorySettings = HistorySettings()
     compact: CompactSettings = CompactSettings()
+    maintain: MaintainSettings = MaintainSettings()
     log: LogSettings = LogSettings()
 
     @classmethod

@@ -3,13 +3,15 @@
 from collections.abc import Mapping
 
 from lakestream_spark.core import metrics
+from lakestream_spark.core.clock import Clock, SystemClock
 from lakestream_spark.metadata.backlog import TopicBacklog
 
 
 class Lags:
     """Remembers which topics were shown, so that one that caught up shows zero."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
         self._shown: set[str] = set()
         self._oldest_ms: dict[str, int] = {}
 
@@ -28,4 +30,5 @@ class Lags:
         """What the last look saw of the topic has become visible."""
         age_ms = now_ms - self._oldest_ms.get(topic, now_ms)
         metrics.TABLE_COMMIT_LAG.of(topic).value = max(0, age_ms) / 1000
-        metrics.TABLE_LAST_COMMIT.of(topic).value = now_ms / 1000
+        at_s = self._clock.monotonic()
+        metrics.TABLE_COMMIT_AGE.of(topic).read_from(lambda: self._clock.monotonic() - at_s)

@@ -12,14 +12,13 @@ from threading import Event
 from typing import Final
 from uuid import uuid4
 
-from pyspark.sql import SparkSession
-
 from lakestream_spark.core.clock import SystemClock
 from lakestream_spark.core.errors import Transient
 from lakestream_spark.core.logs import event
 from lakestream_spark.metadata import Metadata, open_metadata
 from lakestream_spark.spark.background import BackgroundLoop
 from lakestream_spark.spark.merge import SparkRewriter
+from lakestream_spark.spark.session import Session
 from lakestream_spark.table.drop import settle_deleted
 from lakestream_spark.table.iceberg import StreamCatalog
 from lakestream_spark.table.spec import CatalogSpec
@@ -28,9 +27,6 @@ from lakestream_spark.table.upkeep.policy import UpkeepPolicy
 from lakestream_spark.table.upkeep.topic import Tools
 
 _log: Final = logging.getLogger(__name__)
-
-Session = Callable[[], SparkSession]
-"""Asked for when something is to be rewritten, and once only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
-from typing import Final
+from typing import Final, TypeAlias
 
 from pyspark.sql import SparkSession
 
@@ -16,6 +16,9 @@ from lakestream_spark.spark.catalogs import catalog_conf
 from lakestream_spark.spark.jars import jar_paths
 from lakestream_spark.spark.source import WalSource
 from lakestream_spark.table.iceberg import CatalogSpec
+
+Session: TypeAlias = Callable[[], SparkSession]
+"""Asked for when something is to be done, and the same each time."""
 
 _log: Final = logging.getLogger(__name__)
 _LOOPBACK: Final = "127.0.0.1"
@@ -62,9 +65,7 @@ def local_session(
 
 
 @contextmanager
-def session_when_asked(
-    catalog: CatalogSpec, *, master: str
-) -> Iterator[Callable[[], SparkSession]]:
+def session_when_asked(catalog: CatalogSpec, *, master: str) -> Iterator[Session]:
     """A function that starts a local session when it is first called, whoever calls; the session
     is stopped when the block ends."""
     started: list[SparkSession] = []
@@ -83,3 +84,13 @@ def session_when_asked(
     finally:
         for spark in started:
             spark.stop()
+
+
+@contextmanager
+def submitted_session(name: str) -> Iterator[Session]:
+    """The session that spark-submit set up; it is stopped when the block ends."""
+    spark = SparkSession.builder.appName(name).getOrCreate()
+    try:
+        yield lambda: spark
+    finally:
+        spark.stop()

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Final
 
+from lakestream_spark.core import metrics
 from lakestream_spark.core.clock import Clock
 from lakestream_spark.core.errors import Fenced, LakestreamError, RedTable, Transient
 from lakestream_spark.core.ids import TopicId
@@ -21,6 +22,14 @@ from lakestream_spark.metadata.topics import Topic
 from lakestream_spark.table.upkeep.ports import LeaseStore, ProblemList, TopicList
 from lakestream_spark.table.upkeep.topic import Tools, TopicUpkeep
 
+_COUNTED: Final = {
+    "files merged": metrics.UPKEEP_MERGED_FILES,
+    "bytes merged": metrics.UPKEEP_MERGED_BYTES,
+    "expired snapshots": metrics.UPKEEP_EXPIRED_SNAPSHOTS,
+    "orphans deleted": metrics.UPKEEP_DELETED_ORPHANS,
+    "orphan bytes deleted": metrics.UPKEEP_DELETED_ORPHAN_BYTES,
+}
+"""What of a report the metrics show."""
 _SESSION_S: Final = 30.0
 _RENEW_S: Final = 5.0
 _log: Final = logging.getLogger(__name__)
@@ -69,8 +78,19 @@ class Maintainer:
         for topic in sorted(topics, key=lambda topic: topic.name):
             if is_over():
                 break
-            reports[topic.name] = await self._tend(topic)
+            reports[topic.name] = report = await self._tend(topic)
+            self._count(topic.name, report)
         return reports
+
+    def _count(self, topic: str, report: TopicReport) -> None:
+        for what, family in _COUNTED.items():
+            family.of(topic).add(report.done.get(what, 0))
+        failures = len(report.failed) + report.has_failed
+        metrics.UPKEEP_FAILURES.of(topic).add(failures)
+        if not failures and report.left is None:
+            clock = self._tools.clock
+            at_s = clock.monotonic()
+            metrics.UPKEEP_AGE.of(topic).read_from(lambda: clock.monotonic() - at_s)
 
     async def _tend(self, topic: Topic) -> TopicReport:
         try:

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from lakestream_spark.cli.jobs import maintain_job
 from lakestream_spark.core.clock import SystemClock
 from lakestream_spark.metadata import open_metadata
+from lakestream_spark.settings import Entry, Settings, load
 from lakestream_spark.table.iceberg import StreamCatalog
 from tests.support.delta_tables import GrowingTable, in_delta, in_iceberg
 from tests.support.embedded import catalog_spec, metadata_url
@@ -43,10 +45,42 @@ async def test_one_round_mirrors_and_says_so_without_a_jvm(tmp_path):
     catalog.close()
 
 
+def settings(*assignments: tuple[str, str]) -> Settings:
+    entries = [Entry(key=key, value=value, origin="test") for key, value in assignments]
+    return load(environ={}, flags=entries).settings
+
+
+def test_the_settings_say_how_often_unless_the_caller_does():
+    own = settings(("maintain.interval_ms", "5000"), ("maintain.snapshots_kept", "9"))
+    job = maintain_job(own)
+    assert job.every_s == 5.0
+    assert job.policy.snapshots.newest == 9
+    assert maintain_job(own, every_s=2.0).every_s == 2.0
+
+
 @pytest.mark.long
-def test_the_spark_submit_entry_is_short_and_has_help():
-    entry = ROOT / "pipelines" / "maintain.py"
+@pytest.mark.parametrize("name", ["compact", "maintain"])
+def test_the_spark_submit_entries_are_short_and_have_help(name):
+    entry = ROOT / "pipelines" / f"{name}.py"
     assert len(entry.read_text().splitlines()) <= 60
     done = run(entry, "--help")
-    assert done.returncode == 0
-    assert "--topics" in done.stdout
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"Usage: {name}.py [OPTIONS]")
+    for option in ("--data", "--conf", "--set", "--topics", "--admin-port"):
+        assert option in done.stdout
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["compact", "maintain"])
+@pytest.mark.parametrize(
+    ("flags", "code", "sentence"),
+    [
+        (("--conf", "no-such.toml"), 2, "lakestream: the settings file cannot be read: "),
+        (("--set", "catalog.nme=x"), 2, "lakestream: --set catalog.nme: there is no setting "),
+    ],
+)
+def test_an_error_of_a_spark_submit_entry_is_one_sentence(name, flags, code, sentence):
+    done = run(ROOT / "pipelines" / f"{name}.py", *flags)
+    assert done.returncode == code
+    assert done.stderr.startswith(sentence)
+    assert len(done.stderr.splitlines()) == 1

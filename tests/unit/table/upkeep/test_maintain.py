@@ -10,6 +10,7 @@ from typing import NamedTuple
 import pytest
 from pyiceberg.table import Table
 
+from lakestream_spark.core import metrics
 from lakestream_spark.core.clock import SystemClock
 from lakestream_spark.core.errors import Transient, Unavailable
 from lakestream_spark.core.ids import TopicPartition
@@ -90,6 +91,10 @@ async def lake(tmp_path: Path, catalog: StreamCatalog) -> AsyncIterator[Lake]:
     await metadata.close()
 
 
+def refuse(*_, **__):
+    raise Unavailable("not now")
+
+
 async def test_a_round_merges_expires_mirrors_and_sweeps(lake):
     topic = await lake.metadata.topics.create("orders", config=BOTH)
     orders = lake.growing(topic)
@@ -110,6 +115,27 @@ async def test_a_round_merges_expires_mirrors_and_sweeps(lake):
     assert sum(r.done.get("orphans deleted", 0) for r in [report, *reports]) > 0
     assert not any(r.failed for r in reports)
     assert in_delta(orders.log) == in_iceberg(orders.table) == [(0, n) for n in range(32)]
+
+
+async def test_metrics_tell_what_was_done_and_since_when_nothing_was(lake, monkeypatch):
+    topic = await lake.metadata.topics.create("counted")
+    counted = lake.growing(topic)
+    for _ in range(8):
+        counted.append(0)
+    await lake.maintainer().round()
+    assert metrics.UPKEEP_MERGED_FILES.of("counted").value == 8
+    assert metrics.UPKEEP_MERGED_BYTES.of("counted").value > 0
+    assert metrics.UPKEEP_EXPIRED_SNAPSHOTS.of("counted").value > 0
+    assert metrics.UPKEEP_DELETED_ORPHANS.of("counted").value > 0
+    assert metrics.UPKEEP_DELETED_ORPHAN_BYTES.of("counted").value > 0
+    assert metrics.UPKEEP_FAILURES.of("counted").value == 0
+    age = metrics.UPKEEP_AGE.of("counted").now()
+    assert age > 0
+
+    monkeypatch.setattr(lake.catalog._catalog, "load_table", refuse)
+    await lake.maintainer().round()
+    assert metrics.UPKEEP_FAILURES.of("counted").value == 1
+    assert metrics.UPKEEP_AGE.of("counted").now() > age
 
 
 async def test_an_idle_topic_costs_no_commit(lake):
@@ -190,9 +216,6 @@ async def test_a_step_that_fails_does_not_stop_the_next(lake, monkeypatch):
     orders = lake.growing(topic)
     for _ in range(6):
         orders.append(0)
-
-    def refuse(*_, **__):
-        raise Unavailable("not now")
 
     monkeypatch.setattr(LocalRewriter, "merge", refuse)
     report = (await lake.maintainer().round())["orders"]

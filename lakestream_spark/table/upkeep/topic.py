@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 from uuid import UUID
 
 from pyiceberg.table import Table
@@ -31,6 +31,7 @@ from lakestream_spark.table.outage import asking
 from lakestream_spark.table.remedies import Remedies
 from lakestream_spark.table.upkeep import delta_care, orphans, retention, small_files, snapshots
 from lakestream_spark.table.upkeep.folder import TableFolder
+from lakestream_spark.table.upkeep.on_disk import sync_changes
 from lakestream_spark.table.upkeep.policy import UpkeepPolicy
 from lakestream_spark.table.upkeep.ports import Intents, LogStarts, Rewriter
 from lakestream_spark.table.upkeep.references import referenced
@@ -38,6 +39,7 @@ from lakestream_spark.table.upkeep.references import referenced
 _TRIES: Final = 20
 _log: Final = logging.getLogger(__name__)
 
+T = TypeVar("T")
 Still = Callable[[], Awaitable[None]]
 """Raises `Fenced` when the work is somebody else's by now."""
 
@@ -115,8 +117,9 @@ class TopicUpkeep:
             return
         result = await asyncio.to_thread(self._mirror_now)
         if result.outcome is Outcome.HAS_DELETES:
-            name = await asyncio.to_thread(lambda: self._table().name())
-            settled = await asyncio.to_thread(self._tools.rewriter.settle_deletes, name)
+            settled = await asyncio.to_thread(
+                self._rewriting, lambda table: self._tools.rewriter.settle_deletes(table.name())
+            )
             self._count("files rewritten for deletes", settled.files_before)
             result = await asyncio.to_thread(self._mirror_now)
         if result.outcome is Outcome.MIRRORED:
@@ -159,10 +162,11 @@ class TopicUpkeep:
             ends = TableState.of(table).ends
             chosen = small_files.windows(self._files(), ends, policy, is_seldom=self._is_seldom)
             if chosen:
-                merged = self._tools.rewriter.merge(
-                    table.name(),
-                    target_bytes=policy.target_bytes,
-                    where=small_files.condition(chosen),
+                where = small_files.condition(chosen)
+                merged = self._rewriting(
+                    lambda table: self._tools.rewriter.merge(
+                        table.name(), target_bytes=policy.target_bytes, where=where
+                    )
                 )
                 self._count("files merged", merged.files_before)
                 self._count("files made by merging", merged.files_after)
@@ -176,7 +180,9 @@ class TopicUpkeep:
             snapshot = table.current_snapshot()
             count = len(snapshot.manifests(table.io)) if snapshot else 0
             if count > self._tools.policy.max_manifests:
-                gathered = self._tools.rewriter.gather_manifests(table.name())
+                gathered = self._rewriting(
+                    lambda table: self._tools.rewriter.gather_manifests(table.name())
+                )
                 self._count("manifests gathered", gathered)
 
         await asyncio.to_thread(work)
@@ -211,6 +217,14 @@ class TopicUpkeep:
         self._count("orphans deleted", await asyncio.to_thread(folder.delete, verdict.doomed))
         self._count("orphan bytes deleted", sum(listed[path] for path in verdict.doomed))
         self._count("orphans waiting", len(verdict.waiting))
+
+    def _rewriting(self, work: Callable[[Table], T]) -> T:
+        """Whatever became of it, what was written is on the disk before a later step deletes."""
+        before = self._table()
+        try:
+            return work(before)
+        finally:
+            sync_changes(before, self._table())
 
     def _table(self) -> Table:
         table = self._tools.catalog.load(self._layout)

@@ -23,11 +23,13 @@ from lakestream_spark.table.columns import OFFSET, PARTITION
 from lakestream_spark.table.delta import mirror
 from lakestream_spark.table.delta_changes import live_files
 from lakestream_spark.table.iceberg import StreamCatalog
+from lakestream_spark.table.places import canonical
 from lakestream_spark.table.upkeep.policy import MergePolicy, SnapshotPolicy, UpkeepPolicy
 from tests.support.delta_tables import GrowingTable, in_delta, in_duckdb, in_iceberg
 from tests.support.embedded import catalog_spec, metadata_url
 from tests.support.frugal_spark import frugal
 from tests.support.spark import ignore_sockets_of_spark, spark_session
+from tests.support.syncs import note_syncs
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200), ignore_sockets_of_spark]
 
@@ -97,7 +99,8 @@ class Committer:
             started = time.monotonic()
 
 
-def test_maintenance_never_fights_the_committer(orders, spark, tmp_path):
+def test_maintenance_never_fights_the_committer(orders, spark, tmp_path, monkeypatch):
+    synced = note_syncs(monkeypatch)
     for _ in range(FIRST):
         orders.append(0, 1)
     job = MaintainJob(
@@ -120,6 +123,7 @@ def test_maintenance_never_fights_the_committer(orders, spark, tmp_path):
     expected = [(partition, offset) for partition in (0, 1) for offset in range(ends)]
     assert everywhere(orders, spark) == expected
     no_two_files_of_a_partition_overlap(orders)
+    all_files_are_on_the_disk(orders, set(synced))
     assert len(orders.table.snapshots()) <= POLICY.snapshots.newest + 8
 
     vacuum(orders, spark)
@@ -144,6 +148,19 @@ def no_two_files_of_a_partition_overlap(orders: GrowingTable) -> None:
     spans = sorted((f.partition, f.offsets or (0, 0)) for f in live_files(table, snapshot).values())
     for (partition, (_, last)), (following, (first, _)) in pairwise(spans):
         assert partition != following or last < first
+
+
+def all_files_are_on_the_disk(orders: GrowingTable, synced: set[int]) -> None:
+    """Those of Spark too, with its folders."""
+    table = orders.table
+    snapshot = table.current_snapshot()
+    assert snapshot is not None
+    root = Path(table.location().removeprefix("file://"))
+    data = {root / path for path in live_files(table, snapshot)}
+    paths = data | {path.parent for path in data}
+    paths |= {Path(canonical(each.manifest_path)) for each in snapshot.manifests(table.io)}
+    paths |= {Path(canonical(snapshot.manifest_list)), Path(canonical(table.metadata_location))}
+    assert {path for path in paths if path.stat().st_ino not in synced} == set()
 
 
 def vacuum(orders: GrowingTable, spark: SparkSession) -> None:

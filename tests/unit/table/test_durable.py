@@ -1,6 +1,5 @@
 """Everything a commit wrote is on the disk before the catalog points at it."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from lakestream_spark.table.iceberg import StreamCatalog
 from lakestream_spark.table.spec import CatalogSpec
 from lakestream_spark.table.synced_io import SyncedFileIO
 from tests.support.stream_tables import StreamTable
+from tests.support.syncs import note_syncs
 
 CATALOG_MOVED = -1
 
@@ -20,12 +20,7 @@ CATALOG_MOVED = -1
 @pytest.fixture
 def synced(tables: StreamCatalog, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """The inodes that were synced, and when the catalog was changed between them."""
-    happened: list[int] = []
-    fsync = os.fsync
-
-    def noted(descriptor: int) -> None:
-        fsync(descriptor)
-        happened.append(os.fstat(descriptor).st_ino)
+    happened = note_syncs(monkeypatch)
 
     def executed(_: Any, __: Any, statement: str, *___: Any) -> None:
         if statement.startswith("UPDATE iceberg_tables"):
@@ -34,7 +29,6 @@ def synced(tables: StreamCatalog, monkeypatch: pytest.MonkeyPatch) -> Iterator[l
     assert isinstance(tables._catalog, SqlCatalog)
     engine = tables._catalog.engine
     event.listen(engine, "before_cursor_execute", executed)
-    monkeypatch.setattr(os, "fsync", noted)
     yield happened
     event.remove(engine, "before_cursor_execute", executed)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import Table
 
 from lakestream_spark.core import metrics
@@ -22,6 +23,7 @@ from lakestream_spark.table.append import TableAppend
 from lakestream_spark.table.commit import lease_name
 from lakestream_spark.table.delta_changes import live_files
 from lakestream_spark.table.iceberg import StreamCatalog
+from lakestream_spark.table.upkeep.folder import TableFolder
 from lakestream_spark.table.upkeep.maintain import Maintainer, TopicReport, maintain_lease
 from lakestream_spark.table.upkeep.policy import (
     MergePolicy,
@@ -33,6 +35,7 @@ from lakestream_spark.table.upkeep.topic import Tools
 from tests.support.delta_tables import GrowingTable, in_delta, in_iceberg
 from tests.support.embedded import catalog_spec, metadata_url
 from tests.support.local_rewriter import LocalRewriter
+from tests.support.syncs import note_syncs
 from tests.support.tables import acknowledge
 
 POLICY = UpkeepPolicy(
@@ -136,6 +139,40 @@ async def test_metrics_tell_what_was_done_and_since_when_nothing_was(lake, monke
     await lake.maintainer().round()
     assert metrics.UPKEEP_FAILURES.of("counted").value == 1
     assert metrics.UPKEEP_AGE.of("counted").now() > age
+
+
+async def test_what_a_rewrite_wrote_is_on_the_disk_before_anything_old_may_go(lake, monkeypatch):
+    topic = await lake.metadata.topics.create("orders")
+    orders = lake.growing(topic)
+    for _ in range(4):
+        orders.append(0)
+
+    def careless(identifier) -> Table:
+        table = lake.catalog._catalog.load_table(tuple(identifier))
+        table.io = PyArrowFileIO(table.io.properties)  # syncs nothing, as Spark
+        return table
+
+    synced_at_delete = []
+    delete = TableFolder.delete
+
+    def noted(folder: TableFolder, paths) -> int:
+        synced_at_delete.append(set(synced))
+        return delete(folder, paths)
+
+    monkeypatch.setattr(TableFolder, "delete", noted)
+    synced = note_syncs(monkeypatch)
+    tools = replace(lake.tools, rewriter=LocalRewriter(careless))
+    report = (await lake._replace(tools=tools).maintainer().round())["orders"]
+    assert report.done["files merged"] == 4
+    table = orders.table
+    snapshot = table.current_snapshot()
+    root = Path(table.location().removeprefix("file://"))
+    (merged,) = live_files(table, snapshot)
+    written = [root / merged, (root / merged).parent, Path(table.metadata_location[7:])]
+    written += [Path(each.manifest_path[7:]) for each in snapshot.manifests(table.io)]
+    written += [Path(snapshot.manifest_list[7:]), root / "_iceberg", root / "_data"]
+    (before_deletes,) = synced_at_delete
+    assert [path for path in written if path.stat().st_ino not in before_deletes] == []
 
 
 async def test_an_idle_topic_costs_no_commit(lake):

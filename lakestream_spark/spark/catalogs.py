@@ -10,6 +10,8 @@ from lakestream_spark.core.errors import Misconfigured
 from lakestream_spark.table.spec import CatalogSpec
 
 _ONLY_PYICEBERG: Final = ("py-io-impl", "py-catalog-impl")
+# Seconds. Without them the driver waits for ever for a database that hangs.
+_BOUNDED: Final = {"jdbc.connectTimeout": "10", "jdbc.socketTimeout": "60"}
 
 
 def catalog_conf(catalog: CatalogSpec) -> dict[str, str]:
@@ -28,7 +30,7 @@ def _translate(properties: Mapping[str, str]) -> dict[str, str]:
         return shared
     uri = shared.pop("uri")
     # pyiceberg's tables are of this version; the older one lacks a column.
-    return {**shared, **_jdbc(make_url(uri)), "type": "jdbc", "jdbc.schema-version": "V1"}
+    return {**_jdbc(make_url(uri)), **shared, "type": "jdbc", "jdbc.schema-version": "V1"}
 
 
 def _jdbc(url: URL) -> dict[str, str]:
@@ -44,6 +46,7 @@ def _jdbc(url: URL) -> dict[str, str]:
     login = {"jdbc.user": url.username, "jdbc.password": url.password}
     return {
         "uri": f"{place}?{urlencode(options)}" if options else place,
+        **_BOUNDED,
         **{key: value for key, value in login.items() if value},
     }
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 _SEARCH_PATH: Final = re.compile(r"([?&])search_path=([^&]*)")
 REST_CATALOG: Final = "lakestream_spark.table.rest.BoundedRestCatalog"
+SQL_CATALOG: Final = "lakestream_spark.table.sql.BoundedSqlCatalog"
+_BY_PSYCOPG2: Final = ("postgresql://", "postgresql+psycopg2://")
 _RACES: Final = 10
 _DUPLICATES: Final = {"42P07", "23505"}
 """What PostgreSQL says of a table that exists: the table itself, or its row among the types."""
@@ -32,9 +34,10 @@ class CatalogSpec:
         from pyiceberg.catalog import load_catalog
 
         own = {**self._with_io(), "warehouse": self.warehouse}
-        if own.get("type") == "rest":
-            del own["type"]
-            own["py-catalog-impl"] = REST_CATALOG
+        bounded = _bounded(own)
+        if bounded is not None:
+            own.pop("type", None)
+            own["py-catalog-impl"] = bounded
         for _ in range(_RACES):
             try:
                 return load_catalog(self.name, **own)
@@ -57,6 +60,17 @@ class CatalogSpec:
         if canonical(self.warehouse).startswith("/"):
             return {"py-io-impl": SYNCED_IO, **own}
         return own
+
+
+def _bounded(properties: Mapping[str, str]) -> str | None:
+    """The kind of catalog that waits for a bounded time, where pyiceberg's own waits for ever."""
+    if "py-catalog-impl" in properties:
+        return None
+    kind = properties.get("type")
+    if kind == "rest":
+        return REST_CATALOG
+    is_postgres = properties.get("uri", "").startswith(_BY_PSYCOPG2)
+    return SQL_CATALOG if is_postgres and kind in (None, "sql") else None
 
 
 def _lost_the_race(error: Exception) -> bool:

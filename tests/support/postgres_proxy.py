@@ -1,7 +1,8 @@
-"""A proxy before PostgreSQL's Unix socket that cuts a connection at its COMMIT, on command.
+"""A proxy before PostgreSQL's Unix socket that cuts connections or falls silent, on command.
 
 `after`: the server has committed and answered, but the client never hears of it.
 `before`: the client has sent COMMIT, the server never sees it and rolls back.
+A silent one takes what clients send, and neither answers nor closes.
 """
 
 import asyncio
@@ -25,6 +26,8 @@ class PostgresProxy:
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._cuts: list[Side] = []
+        self._speaks = asyncio.Event()
+        self._speaks.set()
         self.cut: list[Side] = []
         """The cuts that were made."""
 
@@ -40,6 +43,12 @@ class PostgresProxy:
     def cut_commits(self, *sides: Side) -> None:
         """Cut the connections of the next commits, one each."""
         self._cuts.extend(sides)
+
+    def falls_silent(self) -> None:
+        self._speaks.clear()
+
+    def speaks_again(self) -> None:
+        self._speaks.set()
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
@@ -68,6 +77,7 @@ class PostgresProxy:
         replies = asyncio.create_task(_forward(server_reader, writer))
         try:
             while data := await reader.read(_CHUNK):
+                await self._speaks.wait()
                 # The driver sends COMMIT alone, after the answer to everything before it.
                 side = self._cuts.pop(0) if self._cuts and data.endswith(_COMMIT) else None
                 if side == "after":

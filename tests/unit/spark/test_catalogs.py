@@ -27,6 +27,7 @@ def test_postgres_catalog_is_the_same_schema_in_spark_and_its_password_has_a_key
         assert place == "jdbc:postgresql://db:5433/lake"
         assert set(options.split("&")) == {"currentSchema=s", "sslmode=disable"}
         assert (conf["jdbc.user"], conf["jdbc.password"]) == ("me", "p@ss")
+        assert (conf["jdbc.connectTimeout"], conf["jdbc.socketTimeout"]) == ("10", "60")
 
 
 def test_other_catalogs_are_told_to_spark_as_they_are() -> None:

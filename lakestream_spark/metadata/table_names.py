@@ -11,7 +11,7 @@ from typing import Final
 from lakestream_spark.core.errors import InvalidConfig
 from lakestream_spark.metadata.database import Exclusive, Fetch, Transaction
 from lakestream_spark.metadata.topic_config import TopicConfig
-from lakestream_spark.metadata.topic_config.lakestream import TABLE_NAME
+from lakestream_spark.metadata.topic_config.lakestream import NAMESPACE, TABLE_NAME
 
 _LOCK_KEY: Final = 0x7461626C  # any number but that of the migrations
 
@@ -24,19 +24,20 @@ def lock_table_names() -> Transaction[None]:
 def claim_table_name(topic: str, config: Mapping[str, str]) -> Transaction[None]:
     """Raises `InvalidConfig` when the topic's table is that of another live topic."""
     wanted = _named(topic, config)
-    # A name made from a topic's other characters ends in a hash, which no setting may.
+    # Of the topics' own names: one with other characters gives a table that ends in a hash, which
+    # no setting may.
     rows = yield Fetch(
         "SELECT name, config FROM topics WHERE deleted_ms IS NULL AND name <> $1 "
         "AND (name = $2 OR config LIKE $3)",
-        (topic, wanted, f'%"{TABLE_NAME}"%'),
+        (topic, wanted[1], f'%"{TABLE_NAME}"%'),
     )
     for name, text in rows:
         if _named(name, json.loads(text)) == wanted:
             raise InvalidConfig(
-                f"the table {wanted!r} is that of the topic {name!r}; "
+                f"the table {'.'.join(wanted)!r} is that of the topic {name!r}; "
                 f"choose another name with {TABLE_NAME}"
             )
 
 
-def _named(topic: str, config: Mapping[str, str]) -> str:
-    return TopicConfig.of(config).table_name or topic
+def _named(topic: str, config: Mapping[str, str]) -> tuple[str, str]:
+    return TopicConfig.of(config).table or (NAMESPACE, topic)

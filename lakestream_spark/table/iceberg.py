@@ -6,7 +6,7 @@ and nothing here tries again by itself. A table is its topic's by the topic id a
 not by its name. Every call blocks; callers run it in a thread.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Self
 
@@ -14,6 +14,7 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import (
     CommitFailedException,
     NamespaceAlreadyExistsError,
+    NoSuchNamespaceError,
     NoSuchTableError,
     TableAlreadyExistsError,
 )
@@ -22,12 +23,13 @@ from pyiceberg.typedef import Identifier
 
 from lakestream_spark.core.errors import RedTable, Unavailable
 from lakestream_spark.core.ids import TopicId
+from lakestream_spark.metadata.topic_config.lakestream import NAMESPACE
 from lakestream_spark.table import folders
 from lakestream_spark.table.append import TableAppend, TableState, Verdict, decide, is_done
 from lakestream_spark.table.columns import ICEBERG_SCHEMA, PARTITION_SPEC, SORT_ORDER
 from lakestream_spark.table.foreign import check_foreign_changes
 from lakestream_spark.table.lawful import LawfulView
-from lakestream_spark.table.layout import NAMESPACE, TOPIC_ID_PROPERTY, TableLayout
+from lakestream_spark.table.layout import TOPIC_ID_PROPERTY, TableLayout
 from lakestream_spark.table.outage import asking
 from lakestream_spark.table.remedies import Remedies
 from lakestream_spark.table.spec import CatalogSpec
@@ -142,17 +144,30 @@ class StreamCatalog:
             return None
 
     def _search(self, layout: TableLayout) -> Table | None:
-        for identifier in self._catalog.list_tables(NAMESPACE):
-            table = self._load(identifier)
-            if table is not None and _is_of(table, layout):
-                self._found[layout.topic_id] = identifier
-                return table
+        for namespace in self._namespaces(layout):
+            for identifier in self._tables_in(namespace):
+                table = self._load(identifier)
+                if table is not None and _is_of(table, layout):
+                    self._found[layout.topic_id] = identifier
+                    return table
         return None
+
+    def _namespaces(self, layout: TableLayout) -> Iterator[Identifier]:
+        """Where the topic's table can be, the likely ones first."""
+        likely = dict.fromkeys([(layout.identifier[0],), (NAMESPACE,)])
+        yield from likely
+        yield from (each for each in self._catalog.list_namespaces() if each not in likely)
+
+    def _tables_in(self, namespace: Identifier) -> list[Identifier]:
+        try:
+            return self._catalog.list_tables(namespace)
+        except NoSuchNamespaceError:
+            return []
 
     def _make_room(self, layout: TableLayout) -> None:
         """Give the table that has our name another: its topic was deleted, or renamed its table."""
         with suppress(NamespaceAlreadyExistsError):
-            self._catalog.create_namespace(NAMESPACE)
+            self._catalog.create_namespace(layout.identifier[0])
         other = self._load(layout.identifier)
         if other is None or _is_of(other, layout):
             return

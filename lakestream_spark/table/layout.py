@@ -5,7 +5,8 @@ The name comes from the topic's name, by one rule:
 - any other topic is lower-cased, each run of other characters becomes one underscore, and eight
   digits of the SHA-256 of the topic's name follow, so that `a.b` and `a-b` get two tables.
 
-The setting `lakestream.table.name` names the table otherwise, and renames it when it changes.
+The namespace is `streams`. The setting `lakestream.table.name` names the table otherwise, with a
+namespace (`sales.orders`) or without, and renames it when it changes.
 
 The location contains the topic's id, so a topic that is deleted and created again shares nothing;
 it never changes, whatever the table is called. At the first commit of the new topic the old table,
@@ -22,9 +23,8 @@ from uuid import UUID
 
 from lakestream_spark.core.ids import TopicId
 from lakestream_spark.metadata.topic_config import TopicConfig
+from lakestream_spark.metadata.topic_config.lakestream import NAMESPACE
 from lakestream_spark.table.columns import OFFSET, PARTITION, TIMESTAMP
-
-NAMESPACE: Final = "streams"
 
 TOPIC_ID_PROPERTY: Final = "lakestream.topic-id"
 TOPIC_NAME_PROPERTY: Final = "lakestream.topic"
@@ -51,7 +51,7 @@ class TableLayout:
 
     @property
     def identifier(self) -> tuple[str, str]:
-        return (NAMESPACE, TopicConfig.of(self.config).table_name or table_name(self.topic_name))
+        return TopicConfig.of(self.config).table or (NAMESPACE, table_name(self.topic_name))
 
     @property
     def location(self) -> str:

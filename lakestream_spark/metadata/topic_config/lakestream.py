@@ -6,6 +6,11 @@ from lakestream_spark.metadata.topic_config.kinds import Setting, list_of, long,
 
 PREFIX: Final = "lakestream."
 TABLE_NAME: Final = f"{PREFIX}table.name"
+NAMESPACE: Final = "streams"
+"""Where tables are whose topics name no other namespace."""
+_KEPT: Final = ("information_schema", "system", "global_temp")
+"""Namespaces that engines keep for themselves: SQL's own, Iceberg's procedures, Spark's views."""
+_WORDS: Final = "[a-z0-9]+(_[a-z0-9]+)*"
 OWNER: Final = f"{PREFIX}owner"
 
 OURS: Final = (
@@ -31,13 +36,17 @@ OURS: Final = (
     Setting(
         name=TABLE_NAME,
         takes=matching(
-            r"(?=.{1,128}$)[a-z0-9]+(_[a-z0-9]+)*",
-            "at most 128 lower-case letters and digits with single underscores between them, not "
-            "ending in an underscore and eight hex digits (such names are made from topics')",
-            unless=r"_[0-9a-f]{8}$",
+            rf"(?=.{{1,128}}$)({_WORDS}\.)?{_WORDS}",
+            "a name, or a namespace, a dot and a name: at most 128 lower-case letters and digits "
+            "with single underscores between them, not ending in an underscore and eight hex "
+            "digits (such names are made from topics'), and no namespace that engines keep for "
+            f"themselves ({', '.join(_KEPT)})",
+            unless=rf"_[0-9a-f]{{8}}$|^({'|'.join(_KEPT)})\.",
         ),
         default="",
-        doc="The table's name; empty makes it from the topic's name. No two live topics share one.",
+        doc="The table's name, in the namespace streams unless it names another, which is made "
+        "when it is missing (sales.orders). Empty makes it from the topic's name. No two live "
+        "topics share one.",
     ),
     Setting(
         name=OWNER,
@@ -58,3 +67,9 @@ OURS: Final = (
         doc="Rows older than this leave the table; -1 keeps them for ever.",
     ),
 )
+
+
+def table_identifier(name: str) -> tuple[str, str]:
+    """The namespace and the name of the table that the setting calls this."""
+    namespace, _, own = name.rpartition(".")
+    return (namespace or NAMESPACE, own)

@@ -11,7 +11,12 @@ from typing import Any, Final, Self
 
 from lakestream_spark.metadata.topic_config.checked import SETTINGS
 from lakestream_spark.metadata.topic_config.kafka import APPEND_TIME
-from lakestream_spark.metadata.topic_config.lakestream import OWNER, PREFIX, TABLE_NAME
+from lakestream_spark.metadata.topic_config.lakestream import (
+    OWNER,
+    PREFIX,
+    TABLE_NAME,
+    table_identifier,
+)
 
 KEEP: Final = -1
 """The value of every retention that keeps everything."""
@@ -32,7 +37,8 @@ class TopicConfig:
     profile: str
     table_lag_ms: int
     table_formats: tuple[str, ...]
-    table_name: str | None
+    table: tuple[str, str] | None
+    """Namespace and name, if they are not those that follow from the topic's name."""
     owner: str | None
     table_retention_ms: int
     drop_table_on_delete: bool
@@ -59,7 +65,7 @@ class TopicConfig:
             profile=_value(config, f"{PREFIX}profile"),
             table_lag_ms=_value(config, f"{PREFIX}table.lag.ms"),
             table_formats=_value(config, f"{PREFIX}table.formats"),
-            table_name=_value(config, TABLE_NAME) or None,
+            table=table_identifier(name) if (name := _value(config, TABLE_NAME)) else None,
             owner=_value(config, OWNER) or None,
             table_retention_ms=_value(config, f"{PREFIX}table.retention.ms"),
             drop_table_on_delete=_value(config, f"{PREFIX}table.on.delete") == "drop",

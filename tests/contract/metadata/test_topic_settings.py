@@ -68,11 +68,23 @@ async def test_no_two_live_topics_share_a_table(metadata):
     for name, config in (("facts", {}), ("c", {ALIAS: "facts"}), ("c", {ALIAS: "b"})):
         with pytest.raises(InvalidConfig, match="is that of the topic"):
             await topics.create(name, config=config)
-    with pytest.raises(InvalidConfig, match="the table 'facts' is that of the topic 'a'"):
+    with pytest.raises(InvalidConfig, match=r"the table 'streams\.facts' is that of the topic 'a'"):
         await topics.change_config(other.id, setting(ALIAS, "facts"))
     assert (await topics.create("c", config={ALIAS: "a"})).config == {ALIAS: "a"}
     await topics.delete(first.id)
     assert (await topics.create("facts")).name == "facts"
+
+
+async def test_tables_of_one_name_in_two_namespaces_are_two(metadata):
+    topics = metadata.topics
+    await topics.create("orders")
+    await topics.create("a", config={ALIAS: "sales.orders"})
+    # Their tables are called otherwise: `streams.sales_orders_` and eight digits.
+    await topics.create("sales.orders")
+    with pytest.raises(InvalidConfig, match=r"'sales\.orders' is that of the topic 'a'"):
+        await topics.create("b", config={ALIAS: "sales.orders"})
+    with pytest.raises(InvalidConfig, match=r"'streams\.orders' is that of the topic 'orders'"):
+        await topics.create("b", config={ALIAS: "streams.orders"})
 
 
 async def test_table_name_is_taken_by_one_of_two_brokers(open_again):

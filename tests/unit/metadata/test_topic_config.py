@@ -69,6 +69,7 @@ def test_every_default_is_allowed_and_every_setting_has_a_doc() -> None:
         ("lakestream.table.formats", "iceberg,delta"),
         ("lakestream.table.lag.ms", "900000"),
         ("lakestream.table.name", "orders_2024"),
+        ("lakestream.table.name", "sales.orders"),
         ("lakestream.table.name", ""),
         ("lakestream.table.on.delete", "drop"),
     ],
@@ -103,6 +104,12 @@ def test_right_values_are_kept_as_given(name: str, value: str) -> None:
         ("lakestream.table.name", "../x", "lower-case"),
         ("lakestream.table.name", "x" * 129, "at most 128"),
         ("lakestream.table.name", "orders_deadbeef", "eight hex digits"),
+        ("lakestream.table.name", "sales.orders_deadbeef", "eight hex digits"),
+        ("lakestream.table.name", "eu.sales.orders", "a namespace, a dot and a name"),
+        ("lakestream.table.name", ".orders", "a namespace, a dot and a name"),
+        ("lakestream.table.name", "sales.", "a namespace, a dot and a name"),
+        ("lakestream.table.name", "system.orders", "no namespace that engines keep"),
+        ("lakestream.table.name", "information_schema.a", "no namespace that engines keep"),
         ("lakestream.table.on.delete", "purge", "one of keep, drop"),
         ("retention.ms", None, "retention.ms needs a value"),
         ("retention.sm", "1", "no topic setting 'retention.sm'; did you mean 'retention.ms'?"),
@@ -135,7 +142,7 @@ def test_typed_values_of_a_topic_without_settings_are_the_defaults() -> None:
     values = TopicConfig.of({})
     assert (values.retention_ms, values.retention_bytes) == (KEEP, KEEP)
     assert (values.profile, values.table_lag_ms) == ("cost", 60_000)
-    assert (values.table_formats, values.table_name) == (("iceberg",), None)
+    assert (values.table_formats, values.table) == (("iceberg",), None)
     assert not any((values.append_time, values.compacted, values.drop_table_on_delete))
     assert values.max_message_bytes is None
 
@@ -148,7 +155,7 @@ def test_typed_values_follow_the_settings() -> None:
         "retention.ms": "5",
         "lakestream.profile": "latency",
         "lakestream.table.formats": "iceberg,delta",
-        "lakestream.table.name": "o",
+        "lakestream.table.name": "sales.o",
         "lakestream.table.on.delete": "drop",
     }
     values = TopicConfig.of(config)
@@ -156,7 +163,7 @@ def test_typed_values_follow_the_settings() -> None:
     assert values.compacted
     assert values.drop_table_on_delete
     assert (values.max_message_bytes, values.retention_ms, values.profile) == (77, 5, "latency")
-    assert (values.table_formats, values.table_name) == (("iceberg", "delta"), "o")
+    assert (values.table_formats, values.table) == (("iceberg", "delta"), ("sales", "o"))
     assert TopicConfig.of(dict(config)) is values
 
 

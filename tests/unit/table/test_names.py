@@ -1,5 +1,6 @@
 """Which table is a topic's: by its id, under the name that its settings give it."""
 
+from contextlib import closing
 from pathlib import Path
 from uuid import uuid4
 
@@ -13,6 +14,7 @@ from lakestream_spark.table.columns import ICEBERG_SCHEMA
 from lakestream_spark.table.drop import drop_table_of, settle_deleted
 from lakestream_spark.table.iceberg import StreamCatalog
 from lakestream_spark.table.layout import TOPIC_ID_PROPERTY, TableLayout
+from tests.support.embedded import catalog_spec
 from tests.support.stream_tables import StreamTable
 from tests.support.tables import TableFiles
 
@@ -59,6 +61,49 @@ def test_table_follows_the_name_in_its_topics_settings_at_the_next_commit(
     assert renamed.offsets() == [0, 1, 2]
     by_another_reader = of_topic(tmp_path, tables, topic_id)
     assert by_another_reader.offsets() == [0, 1, 2]
+
+
+def test_table_moves_to_the_namespace_in_its_topics_settings_and_back(
+    tmp_path: Path, tables: StreamCatalog, topic_id: TopicId
+) -> None:
+    of_topic(tmp_path, tables, topic_id).append(1)
+    sales = of_topic(tmp_path, tables, topic_id, table_name="sales.facts")
+    assert sales.offsets() == [0]
+    sales.append(1)
+    assert sales.load().name() == ("sales", "facts")
+    assert names(tables) == set()
+    # Somebody who read the settings before finds it too, and so does the next name.
+    assert of_topic(tmp_path, tables, topic_id).offsets() == [0, 1]
+    with closing(StreamCatalog.open(catalog_spec(tmp_path))) as others:
+        elsewhere = of_topic(tmp_path, others, topic_id, table_name="eu.facts")
+        assert elsewhere.offsets() == [0, 1]
+        elsewhere.append(1)
+        assert elsewhere.load().name() == ("eu", "facts")
+    back = of_topic(tmp_path, tables, topic_id)
+    back.append(1)
+    assert names(tables) == {"orders"}
+    assert back.offsets() == [0, 1, 2, 3]
+
+
+def test_first_commit_makes_a_namespace_that_is_missing(
+    tmp_path: Path, tables: StreamCatalog, topic_id: TopicId
+) -> None:
+    stream = of_topic(tmp_path, tables, topic_id, table_name="sales.orders")
+    assert tables.load(stream.files.layout) is None
+    stream.append(2)
+    assert tables._catalog.list_namespaces() == [("sales",)]
+    assert stream.offsets() == [0, 1]
+    assert tables._catalog.load_table("sales.orders").location() == stream.files.layout.location
+
+
+def test_table_of_nobody_in_the_namespace_is_left_alone(
+    tmp_path: Path, tables: StreamCatalog, topic_id: TopicId
+) -> None:
+    tables._catalog.create_namespace("sales")
+    tables._catalog.create_table("sales.orders", schema=ICEBERG_SCHEMA)
+    with pytest.raises(RedTable, match="not a stream's") as red:
+        of_topic(tmp_path, tables, topic_id, table_name="sales.orders").append(1)
+    assert "lake.sales.orders RENAME TO lake.sales." in str(red.value.facts["remedy"])
 
 
 def test_two_topics_that_swap_names_keep_their_tables(

@@ -205,7 +205,8 @@ class CompactSettings(Section):
     batch_bytes: int = Field(default=512 * MIB, ge=1 * MIB)
     """WAL bytes that one micro-batch moves at most, so that a long backlog drains steadily."""
     task_bytes: int = Field(default=64 * MIB, ge=1 * MIB)
-    """WAL bytes of one task and of one file; a task needs a few times as much memory."""
+    """WAL bytes of one task and of one file; a task needs a few times as much memory, and once up
+    to 2.7 GB for a batch that decompresses to 256 MiB, which is the most that is allowed."""
     file_bytes: int = Field(default=128 * MIB, ge=1 * MIB)
     """A topic with so many WAL bytes does not wait for its `lakestream.table.lag.ms`."""
     poll_interval_ms: int = Field(default=250, ge=10)

@@ -100,10 +100,17 @@ def with_more_headers(space: Space) -> Space:
     longs[:, : capacity + 1] = space.header_longs
     return space._replace(
         header_longs=longs,
-        header_valid=np.resize(space.header_valid, 2 * capacity),
-        header_keys=np.resize(space.header_keys, 2 * size),
-        header_values=np.resize(space.header_values, 2 * size),
+        header_valid=_longer(space.header_valid, 2 * capacity),
+        header_keys=_longer(space.header_keys, 2 * size),
+        header_values=_longer(space.header_values, 2 * size),
     )
+
+
+def _longer(array: Bytes, size: int) -> Bytes:
+    """What is never written to takes no memory."""
+    found = np.empty(size, np.uint8)
+    found[: len(array)] = array
+    return found
 
 
 def columns_of(space: Space) -> Columns:

@@ -28,6 +28,8 @@ from lakestream_spark.kafka.arrow.layout import (
     LEGAL,
     POSITION,
     REFUSAL,
+    SMALLEST_HEADER,
+    TOO_MANY_HEADERS,
     VERDICT,
     Table,
 )
@@ -37,6 +39,8 @@ from lakestream_spark.kafka.batch import HEADER, BatchHeader
 from lakestream_spark.kafka.codecs import MAX_DECOMPRESSED_BYTES
 
 PIECE_BYTES: Final = 32 * 1024 * 1024
+MAX_HEADERS: Final = PIECE_BYTES // SMALLEST_HEADER
+"""Of a piece; only one that is a single great batch can have more, and that is refused."""
 _SOME_RECORDS: Final = 64 * 1024
 _SOME_HEADERS: Final = 1024
 
@@ -85,6 +89,7 @@ def decode(
             if piece is None:
                 piece = _Piece(max(piece_bytes, run.size))
             piece.add(run)
+            del run  # What was decompressed need not wait until the piece is written.
     if piece is not None:
         yield piece.decoded()
 
@@ -107,7 +112,11 @@ class _Piece:
         verdicts = np.empty((len(run.batches), VERDICT), np.int64)
         done = self._kernel(run.source, run.batches, 0, self._space, verdicts)
         while done < len(run.batches):
-            self._space = with_more_headers(self._space)
+            if len(self._space.header_valid) < MAX_HEADERS:
+                self._space = with_more_headers(self._space)
+            else:
+                verdicts[done] = TOO_MANY_HEADERS, 0
+                done += 1
             done = self._kernel(run.source, run.batches, done, self._space, verdicts)
         self._refused += _refused(run, verdicts)
 

@@ -59,6 +59,7 @@ RECORD: Final = 1
 VERDICT: Final = 2
 
 SMALLEST_RECORD: Final = 7
+SMALLEST_HEADER: Final = 2
 MAX_TIMESTAMP_MS: Final = (2**63 - 1) // 1000
 
 
@@ -75,6 +76,7 @@ HEADER_KEY_NULL: Final = 8
 OFFSETS_DO_NOT_RISE: Final = 9
 FIELD_BEYOND: Final = 10
 OFFSETS_BEYOND: Final = 11
+TOO_MANY_HEADERS: Final = 13
 NO_SPACE: Final = 12
 """Not a refusal: the arrays for headers are full, and the batch is to be tried again."""
 

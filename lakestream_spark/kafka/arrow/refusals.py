@@ -14,6 +14,7 @@ from lakestream_spark.kafka.arrow.layout import (
     OFFSETS_BEYOND,
     OFFSETS_DO_NOT_RISE,
     RECORD_BEYOND,
+    TOO_MANY_HEADERS,
     VARINT_TOO_LONG,
 )
 
@@ -29,6 +30,7 @@ _SENTENCES: Final = {
     OFFSETS_DO_NOT_RISE: "the offsets of the batch do not rise within its range",
     FIELD_BEYOND: "a field reaches beyond its batch",
     OFFSETS_BEYOND: "the offsets of the batch do not fit 64 bits",
+    TOO_MANY_HEADERS: "the batch has more headers than is allowed",
 }
 
 

@@ -7,7 +7,7 @@ single batch is.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -22,11 +22,15 @@ from lakestream_spark.kafka.arrow.layout import (
     SMALLEST_RECORD,
     START,
     Bytes,
+    Longs,
     Table,
 )
 from lakestream_spark.kafka.batch import CODEC_MASK, CONTROL_FLAG, HEADER_BYTES
 from lakestream_spark.kafka.batch import walk as walk_plainly
 from lakestream_spark.kafka.codecs import Codec, decompress
+
+MAX_BATCH_RECORDS: Final = 8 * 1024 * 1024
+"""Records of one batch: a few bytes of a bomb are one, and it takes a hundred in memory."""
 
 Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
@@ -89,6 +93,7 @@ class Runs:
         attributes = batches[:, ATTRIBUTES]
         small = batches[:, END] - batches[:, START] <= self.max_batch_bytes
         plain = (attributes & CODEC_MASK == Codec.NONE) & small
+        plain &= _most_records(batches) <= MAX_BATCH_RECORDS
         found: Flags = plain | (attributes & CONTROL_FLAG != 0)
         return found
 
@@ -97,23 +102,29 @@ class Runs:
         data = view[batch[START] : batch[END]]
         try:
             codec = _codec(int(batch[ATTRIBUTES]) & CODEC_MASK)
-            if codec is Codec.NONE:  # above the cap, or it would be decoded where it lies
+            if codec is Codec.NONE:  # above a cap, or it would be decoded where it lies
                 decompress(codec, data, max_bytes=self.max_batch_bytes)
+                _refuse_a_bomb(_extent(batches)[1])
             body = self.bodies.put(codec, data, max_bytes=self.max_batch_bytes)
+            batch[START], batch[END] = body.start, body.end
+            size, most = _extent(batches)
+            _refuse_a_bomb(most)
         except InvalidBatch as error:
             batch[START], batch[END], batch[RECORD_COUNT] = 0, 0, 0
             return Run(view, self.bodies.source, batches, number, 0, 0, error)
-        batch[START], batch[END] = body.start, body.end
-        size = body.end - body.start
-        most = min(max(0, int(batch[RECORD_COUNT])), size // SMALLEST_RECORD)
         return Run(view, body.source, batches, number, size, most)
 
 
 def _extent(batches: Table) -> tuple[int, int]:
     """The size of their records, and how many there are at most."""
     sizes = batches[:, END] - batches[:, START]
-    most = np.clip(batches[:, RECORD_COUNT], 0, sizes // SMALLEST_RECORD)
-    return int(sizes.sum()), int(most.sum())
+    return int(sizes.sum()), int(_most_records(batches).sum())
+
+
+def _most_records(batches: Table) -> Longs:
+    """How many each can have: no more than there are bytes for."""
+    sizes = batches[:, END] - batches[:, START]
+    return np.clip(batches[:, RECORD_COUNT], 0, sizes // SMALLEST_RECORD)
 
 
 def _describe(view: memoryview, source: Bytes, base_offset: int | None) -> Table:
@@ -124,6 +135,13 @@ def _describe(view: memoryview, source: Bytes, base_offset: int | None) -> Table
         for _ in walk_plainly(view, where="record batches"):
             pass
     return batches[:count]
+
+
+def _refuse_a_bomb(records: int) -> None:
+    if records > MAX_BATCH_RECORDS:
+        raise InvalidBatch(
+            "the batch has more records than is allowed", records=records, max=MAX_BATCH_RECORDS
+        )
 
 
 def _codec(number: int) -> Codec:

@@ -13,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakestream_spark.core.errors import Corrupt, InvalidBatch
+from lakestream_spark.kafka.arrow import decode as decoding
+from lakestream_spark.kafka.arrow import runs
 from lakestream_spark.kafka.arrow.decode import Decoded, decode
 from lakestream_spark.kafka.arrow.runs import Chunk
 from lakestream_spark.kafka.batch import APPEND_TIME_FLAG
@@ -167,6 +169,35 @@ def test_memory_for_headers_grows_with_the_headers_that_are_there() -> None:
     (piece,) = decode([Chunk(encode_batch(records))])
     expected = [{"key": key.decode(), "value": value} for key, value in headers]
     assert piece.columns.headers.to_pylist() == [expected, expected]
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+def test_a_batch_of_too_many_records_is_refused_and_its_neighbours_are_not(
+    codec: Codec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "MAX_BATCH_RECORDS", 10)
+    batches = [make_batch([None] * count, codec=codec) for count in (10, 11, 1)]
+    (piece,) = decode([Chunk(b"".join(batches), 0)])
+    assert piece.columns.offsets.to_pylist() == [*range(10), 21]
+    (refused,) = piece.refused
+    assert (refused.first, refused.next) == (10, 21)
+    assert "more records than is allowed (records=11, max=10)" in str(refused.error)
+
+
+def test_a_batch_of_too_many_headers_is_refused_and_its_neighbours_are_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(decoding, "MAX_HEADERS", 4096)
+    batches = []
+    for count in (4096, 5000, 0):
+        headers = (RecordHeader(b"", None),) * count
+        batches.append(encode_batch([Record(0, 1, None, b"v", headers)], codec=Codec.ZSTD))
+    (piece,) = decode([Chunk(b"".join(batches), 0)])
+    assert piece.columns.offsets.to_pylist() == [0, 2]
+    assert list(map(len, piece.columns.headers.to_pylist())) == [4096, 0]
+    (refused,) = piece.refused
+    assert (refused.first, refused.next) == (1, 2)
+    assert "more headers than is allowed" in str(refused.error)
 
 
 def test_an_unknown_codec_is_refused() -> None:

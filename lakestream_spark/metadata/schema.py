@@ -5,6 +5,7 @@
     writers, epochs                                         who may commit segments, who no longer
     leases, plans, intents, flushes                         the table's side of the log
     jobs, problems, quarantine                              who works on it, what stops it
+    cells, table_changes                                    what went into it, what others changed
     groups ──< group_offsets                                consumer groups and what they committed
     brokers                                                 who serves now
     counters                                                numbers that are never handed out twice
@@ -268,4 +269,29 @@ quarantine = Table(
     Column("path", Text, nullable=False, comment="where the batch's bytes are kept"),
     Column("reason", Text, nullable=False),
     Column("since_ms", BigInteger, nullable=False),
+)
+
+cells = Table(
+    "cells",
+    METADATA,
+    Column("topic_id", Text, primary_key=True),
+    Column("partition_index", Integer, primary_key=True, autoincrement=False),
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("base_offset", BigInteger, nullable=False),
+    Column("next_offset", BigInteger, nullable=False),
+    Column("row_count", BigInteger, nullable=False),
+    Column("checksum", BigInteger, nullable=False),
+    Column("holes", Text, nullable=False, comment="JSON: offsets that never had a row"),
+)
+
+table_changes = Table(
+    "table_changes",
+    METADATA,
+    Column("topic_id", Text, primary_key=True),
+    Column("snapshot_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("sequence_number", BigInteger, nullable=False),
+    Column("at_ms", BigInteger, nullable=False),
+    Column("operation", Text, nullable=False),
+    Column("engine", Text, nullable=False),
+    Column("body", Text, nullable=False, comment="JSON: what changed, by cell"),
 )

@@ -9,6 +9,7 @@ from lakestream_spark.core.clock import Clock
 from lakestream_spark.core.errors import Misconfigured
 from lakestream_spark.metadata.backlog import Backlog
 from lakestream_spark.metadata.brokers import Brokers
+from lakestream_spark.metadata.cells import Cells
 from lakestream_spark.metadata.database import Database, Fetch, Transaction
 from lakestream_spark.metadata.extents import SqlExtentIndex
 from lakestream_spark.metadata.group_offsets import GroupOffsets
@@ -40,6 +41,7 @@ class Metadata:
     leases: Leases
     group_offsets: GroupOffsets
     tables: Tables
+    cells: Cells
     backlog: Backlog
     problems: Problems
     jobs: Jobs
@@ -88,6 +90,7 @@ async def services(
         leases=Leases(database, clock),
         group_offsets=GroupOffsets(database),
         tables=Tables(database, clock),
+        cells=Cells(database),
         backlog=Backlog(database),
         problems=Problems(database),
         jobs=Jobs(database, clock),

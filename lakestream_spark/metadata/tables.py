@@ -16,6 +16,7 @@ from lakestream_spark.core.clock import Clock
 from lakestream_spark.core.errors import Corrupt, Rejected, UnknownTopic
 from lakestream_spark.core.ids import TopicId
 from lakestream_spark.metadata import counters
+from lakestream_spark.metadata.cells import Cell, add_cells
 from lakestream_spark.metadata.database import (
     BIGINT,
     INT,
@@ -72,11 +73,12 @@ class Quarantined(NamedTuple):
 
 
 class Move(NamedTuple):
-    """What a finished commit changes: table ends, and the batches it set aside."""
+    """What a finished commit changes: table ends, the batches it set aside, and the cells."""
 
     topic_id: TopicId
     ends: Mapping[int, int]
     quarantined: Sequence[Quarantined]
+    cells: Sequence[Cell] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +143,7 @@ class Tables:
         commit_id: str,
         ends: Mapping[int, int],
         quarantined: Sequence[Quarantined] = (),
+        cells: Sequence[Cell] = (),
     ) -> None:
         """The commit is in the table: move the table ends, forget the extents, then the intent.
 
@@ -150,7 +153,7 @@ class Tables:
         """
         now_ms = self._clock.wall_ms()
         first, *others = await self._database.read(_portions(topic_id, ends))
-        move = Move(topic_id, ends, quarantined)
+        move = Move(topic_id, ends, quarantined, cells)
         moving = _finish(lease, move, first, now_ms)
         await self._database.run(moving if others else _last(moving, topic_id, commit_id))
         for number, portion in enumerate(others, 1):
@@ -275,6 +278,11 @@ def _finish(lease: Lease, move: Move, portion: Portion, now_ms: int) -> Transact
     if move.quarantined:
         aside = [(str(move.topic_id), *each, now_ms) for each in move.quarantined]
         yield InsertMany("quarantine", _ASIDE, aside, _KNOWN_ASIDE)
+    # Repeated, the ends are where the cells end already.
+    before = {row[1]: PartitionEnds(*row[2:]).table_end for row in rows}
+    new = [cell for cell in move.cells if cell.first >= before[cell.partition]]
+    if new:
+        yield from add_cells(move.topic_id, new)
     yield from forget_extents(portion, now_ms)
 
 

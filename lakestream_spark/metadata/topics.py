@@ -252,7 +252,7 @@ def _delete(topic_id: TopicId, now_ms: int) -> Transaction[None]:
     yield from forget_extents([(row[0], row[-1]) for row in rows], now_ms)
     yield Execute("DELETE FROM producers WHERE partition_id = ANY($1::bigint[])", (ids,))
     yield Execute("DELETE FROM partitions WHERE topic_id = $1", (str(topic_id),))
-    for table in ("intents", "problems", "flushes", "quarantine"):
+    for table in ("intents", "problems", "flushes", "quarantine", "cells", "table_changes"):
         yield Execute(f"DELETE FROM {table} WHERE topic_id = $1", (str(topic_id),))
     yield Execute("UPDATE topics SET deleted_ms = $2 WHERE id = $1", (str(topic_id), now_ms))
 

@@ -4,7 +4,7 @@ from typing import Final
 
 from lakestream_spark.metadata.database import Database, Exclusive, Execute, Fetch, Transaction
 
-HEAD: Final = "0003"
+HEAD: Final = "0004"
 """The newest revision; a test holds it equal to the newest file in `migrations/versions`."""
 _LOCK_KEY: Final = 0x6C616B65  # any number, the same in every version
 

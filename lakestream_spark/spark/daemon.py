@@ -36,10 +36,11 @@ def without_zips(path: list[str]) -> list[str]:
 if __name__ == "__main__":
     sys.path[:] = without_zips(sys.path)
     if _is_for_tasks():
-        from lakestream_spark.kafka.arrow.compiled import decode_kernels
+        from lakestream_spark.kafka.arrow.compiled import decode_kernels, hash_kernel
         from lakestream_spark.spark import task  # noqa: F401
 
         decode_kernels()
+        hash_kernel()
     from pyspark.daemon import manager
 
     gc.collect()

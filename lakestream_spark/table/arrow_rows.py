@@ -76,11 +76,11 @@ def batches_of(
     if table.num_rows == 0:
         yield encode_batch([], base_offset=first, last_offset=after - 1)
         return
-    pieces = _pieces(_in_order(table))
+    pieces = pieces_of(_in_order(table))
     ends = [piece[OFFSET][0].as_py() for piece in pieces[1:]]
     for piece, end in zip(pieces, [*ends, after], strict=True):
         yield from encode(
-            _columns(piece), next_offset=end, codec=codec, max_batch_bytes=max_batch_bytes
+            record_columns(piece), next_offset=end, codec=codec, max_batch_bytes=max_batch_bytes
         )
 
 
@@ -90,7 +90,7 @@ def _in_order(table: pa.Table) -> pa.Table:
     return table.sort_by(OFFSET) if np.any(offsets[1:] < offsets[:-1]) else table
 
 
-def _pieces(table: pa.Table) -> list[pa.RecordBatch]:
+def pieces_of(table: pa.Table) -> list[pa.RecordBatch]:
     """The table as it is chunked, so that nothing is copied; joined first if that is too finely."""
     pieces = [piece for piece in table.to_batches() if piece.num_rows]
     if len(pieces) > 1 + table.num_rows // _FEW_ROWS:
@@ -98,7 +98,9 @@ def _pieces(table: pa.Table) -> list[pa.RecordBatch]:
     return pieces
 
 
-def _columns(piece: pa.RecordBatch) -> Columns:
+def record_columns(piece: pa.RecordBatch) -> Columns:
+    """The columns of rows of one partition."""
+
     def column(name: str) -> pa.Array:
         return piece[name].cast(ARROW_SCHEMA.field(name).type)
 

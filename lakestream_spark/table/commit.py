@@ -18,11 +18,13 @@ from lakestream_spark.core.errors import LakestreamError
 from lakestream_spark.core.ids import TopicId
 from lakestream_spark.core.logs import event
 from lakestream_spark.core.retry import Backoff, retrying
+from lakestream_spark.metadata.cells import Cell
 from lakestream_spark.metadata.leases import Lease
 from lakestream_spark.metadata.tables import Intent, PlannedRange, Quarantined
 from lakestream_spark.metadata.topic_config import TopicConfig
 from lakestream_spark.metadata.topics import Topic
 from lakestream_spark.table.append import TableAppend, Verdict
+from lakestream_spark.table.cells import committed_cells
 from lakestream_spark.table.files import DataFile
 from lakestream_spark.table.iceberg import StreamCatalog
 from lakestream_spark.table.steps import Reached, Step, unobserved
@@ -45,6 +47,7 @@ class TableLedger(Protocol):
         commit_id: str,
         ends: Mapping[int, int],
         quarantined: Sequence[Quarantined] = (),
+        cells: Sequence[Cell] = (),
     ) -> None: ...
 
     async def abandon(self, lease: Lease, topic_id: TopicId, commit_id: str) -> None: ...
@@ -121,7 +124,8 @@ class TableCommitter:
         else:
             self._reached(Step.TABLE_APPENDED)
             await self._ledger.finish(
-                lease, topic.id, str(append.commit_id), append.ends, append.quarantined
+                *(lease, topic.id, str(append.commit_id)),
+                *(append.ends, append.quarantined, committed_cells(append)),
             )
             self._reached(Step.ENDS_MOVED)
             await self._mirror(topic)

@@ -6,7 +6,7 @@ the stored intent, and comes back equal.
 
 import json
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import pyarrow.parquet as pq
 from pyiceberg.io.pyarrow import (
@@ -15,6 +15,7 @@ from pyiceberg.io.pyarrow import (
     parquet_path_to_id_mapping,
 )
 
+from lakestream_spark.metadata.cells import Offsets
 from lakestream_spark.table.columns import ICEBERG_SCHEMA
 
 
@@ -56,6 +57,14 @@ class FileStatistics:
         return cls(**maps, split_offsets=tuple(fields["split_offsets"]))
 
 
+class FileSum(NamedTuple):
+    """How many rows a file has in a cell, and the exclusive or of their hashes."""
+
+    cell: int
+    rows: int
+    checksum: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFile:
     """A file with the offsets [first, next) of one partition, in offset order."""
@@ -67,6 +76,10 @@ class DataFile:
     rows: int
     size: int
     statistics: FileStatistics
+    sums: tuple[FileSum, ...] = ()
+    """By cell, in order; none when nobody counted."""
+    holes: Offsets = ()
+    """Offsets without a row."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.first < self.next or not 0 < self.rows <= self.next - self.first:
@@ -78,4 +91,9 @@ class DataFile:
     @classmethod
     def from_json(cls, text: str) -> Self:
         fields = json.loads(text)
-        return cls(**{**fields, "statistics": FileStatistics.from_json(fields["statistics"])})
+        own = {
+            "statistics": FileStatistics.from_json(fields["statistics"]),
+            "sums": tuple(FileSum(*each) for each in fields.get("sums", ())),
+            "holes": tuple((first, after) for first, after in fields.get("holes", ())),
+        }
+        return cls(**{**fields, **own})

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from pyiceberg.io import FileIO, OutputStream
 
 from lakestream_spark.metadata.tables import PlannedRange
+from lakestream_spark.table.cells import RowSums
 from lakestream_spark.table.columns import ARROW_SCHEMA, OFFSET, TIMESTAMP, VALUE
 from lakestream_spark.table.durable import sync
 from lakestream_spark.table.files import DataFile, FileStatistics
@@ -40,7 +41,7 @@ class PartitionFile:
         self._path = layout.data_file(place.partition, place.first, place.next, attempt)
         self._stream: OutputStream | None = None
         self._writer: pq.ParquetWriter | None = None
-        self._rows = 0
+        self._sums = RowSums(place)
 
     def write(self, rows: pa.Table) -> None:
         """Append rows, which follow those before in offset order."""
@@ -58,7 +59,7 @@ class PartitionFile:
                 column_encoding=_ENCODINGS,
             )
         self._writer.write_table(rows, row_group_size=ROW_GROUP_ROWS)
-        self._rows += rows.num_rows
+        self._sums.add(rows)
 
     def finish(self) -> DataFile | None:
         """The whole file, durable; None when there were no rows."""
@@ -75,9 +76,11 @@ class PartitionFile:
             partition=self._place.partition,
             first=self._place.first,
             next=self._place.next,
-            rows=self._rows,
+            rows=self._sums.rows,
             size=size,
             statistics=FileStatistics.of_written(footer, self._properties),
+            sums=self._sums.sums(),
+            holes=self._sums.holes(),
         )
 
     def __enter__(self) -> Self:

@@ -68,3 +68,26 @@ def joined(runs: Iterable[Run]) -> Iterator[Run]:
             held = run
     if held is not None:
         yield held
+
+
+def without(runs: Iterable[Run], taken: Iterable[Run]) -> Iterator[Run]:
+    """The offsets of the runs that are in none of those taken, in order."""
+    away = list(joined(taken))
+    at = 0
+    for run in joined(runs):
+        first = run.first
+        while at < len(away) and away[at].next <= first:
+            at += 1
+        within = at
+        while within < len(away) and away[within].first < run.next:
+            if away[within].first > first:
+                yield Run(first, away[within].first)
+            first = max(first, away[within].next)
+            within += 1
+        if first < run.next:
+            yield Run(first, run.next)
+
+
+def size_of(runs: Iterable[Run]) -> int:
+    """How many offsets there are in runs that lie apart."""
+    return sum(run.next - run.first for run in runs)

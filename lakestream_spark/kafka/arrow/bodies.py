@@ -6,7 +6,7 @@ the caps and the refusals are its own.
 """
 
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import cramjam
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from lakestream_spark.kafka.arrow.layout import Bytes
 from lakestream_spark.kafka.codecs import XERIAL_MAGIC, Codec, decompress
 
+A = TypeVar("A", bound=np.ndarray[Any, Any])
 _INTO: Final = {
     Codec.GZIP: cramjam.gzip.decompress_into,
     Codec.SNAPPY: cramjam.snappy.decompress_raw_into,
@@ -53,7 +54,7 @@ def _is_framed(codec: Codec, data: memoryview) -> bool:
     return codec is Codec.SNAPPY and bytes(data[: len(XERIAL_MAGIC)]) == XERIAL_MAGIC
 
 
-def readonly(array: Bytes) -> Bytes:
+def readonly(array: A) -> A:
     """The kernels are compiled for arrays that they cannot write to."""
     view = array.view()
     view.flags.writeable = False

@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from lakestream_spark.core.errors import Misconfigured
 from lakestream_spark.core.logs import event
 from lakestream_spark.kafka.arrow.kept import folder_for, name_of, one_at_a_time
-from lakestream_spark.kafka.arrow.layout import Bytes, Space, Table
+from lakestream_spark.kafka.arrow.layout import Bytes, Fields, HashedRows, Hashes, Space, Table
 
 NUMBA_HINT: Final = "records are decoded with numba: `pip install 'lakestream-spark[jobs]'`"
 _PACKAGE: Final = "lakestream_spark.kafka.arrow"
@@ -32,19 +32,32 @@ class DecodeKernels(NamedTuple):
     decode: Callable[[Bytes, Table, int, Space, Table], int]
 
 
+HashKernel: TypeAlias = Callable[[HashedRows, Hashes], int]
+"""The entry of `hash_kernels`."""
+K = TypeVar("K")
 _lock: Final = Lock()
-_loaded: dict[str, DecodeKernels] = {}
+_loaded: dict[str, Any] = {}
 
 
 def decode_kernels() -> DecodeKernels:
     """The kernels, compiled or loaded by the first call."""
+    return _once("decode", _compile_decode)
+
+
+def hash_kernel() -> HashKernel:
+    """The kernel, compiled or loaded by the first call."""
+    return _once("hash", _compile_hash)
+
+
+def _once(name: str, compile_them: Callable[[Any, Path | None], K]) -> K:
     with _lock:
-        if "decode" not in _loaded:
-            _loaded["decode"] = _load()
-        return _loaded["decode"]
+        if name not in _loaded:
+            _loaded[name] = _load(compile_them)
+        found: K = _loaded[name]
+        return found
 
 
-def _load() -> DecodeKernels:
+def _load(compile_them: Callable[[Any, Path | None], K]) -> K:
     try:
         numba = import_module("numba")
         llvmlite = import_module("llvmlite")
@@ -53,18 +66,18 @@ def _load() -> DecodeKernels:
     name = name_of(_PACKAGE, [numba.__version__, llvmlite.__version__])
     folder = folder_for(name, preferred=numba.config.CACHE_DIR)
     if folder is None:
-        return _compile(numba, None)
+        return compile_them(numba, None)
     try:
         with one_at_a_time(folder):
-            return _compile(numba, folder)
+            return compile_them(numba, folder)
     except Exception as error:
         event(
             _LOG, logging.WARNING, "the kept record kernels are of no use", folder=folder, why=error
         )
-        return _compile(numba, None)
+        return compile_them(numba, None)
 
 
-def _compile(numba: Any, folder: Path | None) -> DecodeKernels:
+def _compile_decode(numba: Any, folder: Path | None) -> DecodeKernels:
     module = import_module(f"{_PACKAGE}.decode_kernels")
     number, numbers, table = numba.int64, numba.int64[::1], numba.int64[:, ::1]
     data, marks = numba.uint8[::1], numba.uint8[:, ::1]
@@ -72,15 +85,32 @@ def _compile(numba: Any, folder: Path | None) -> DecodeKernels:
     space = numba.types.NamedTuple(
         [numbers, table, marks, data, data, table, data, data, data], Space
     )
-
-    def kernel(signature: Any, function: Any) -> Any:
-        return numba.njit(signature, nogil=True, cache=folder is not None)(function)
-
     with announced(folder), _kept_in(numba.config, folder):
         return DecodeKernels(
-            kernel(number(source, number, table), module.walk),
-            kernel(number(source, table, number, space, table), module.decode),
+            _kernel(numba, folder, number(source, number, table), module.walk),
+            _kernel(numba, folder, number(source, table, number, space, table), module.decode),
         )
+
+
+def _compile_hash(numba: Any, folder: Path | None) -> HashKernel:
+    module = import_module(f"{_PACKAGE}.hash_kernels")
+    array = numba.types.Array
+    numbers = array(numba.int64, 1, "C", readonly=True)
+    data = array(numba.uint8, 1, "C", readonly=True)
+    kinds = array(numba.int32, 1, "C", readonly=True)
+    fields = numba.types.NamedTuple([data, numbers, data], Fields)
+    rows = numba.types.NamedTuple(
+        [numbers, numbers, data, kinds, fields, fields, fields, numbers, fields, fields], HashedRows
+    )
+    with announced(folder), _kept_in(numba.config, folder):
+        found: HashKernel = _kernel(
+            numba, folder, numba.int64(rows, numba.uint64[::1]), module.hash_rows
+        )
+    return found
+
+
+def _kernel(numba: Any, folder: Path | None, signature: Any, function: Any) -> Any:
+    return numba.njit(signature, nogil=True, cache=folder is not None)(function)
 
 
 @contextmanager

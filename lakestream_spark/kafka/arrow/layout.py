@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 Bytes = np.ndarray[tuple[int], np.dtype[np.uint8]]
+Ints = np.ndarray[tuple[int], np.dtype[np.int32]]
 Longs = np.ndarray[tuple[int], np.dtype[np.int64]]
 Table = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 Marks = np.ndarray[tuple[int, int], np.dtype[np.uint8]]
@@ -93,3 +94,30 @@ class Space(NamedTuple):
     header_valid: Bytes
     header_keys: Bytes
     header_values: Bytes
+
+
+Hashes = np.ndarray[tuple[int], np.dtype[np.uint64]]
+
+
+class Fields(NamedTuple):
+    """A column of bytes: field n lies from `ends[n]` to `ends[n + 1]` unless it is null."""
+
+    data: Bytes
+    ends: Longs
+    valid: Bytes
+
+
+class HashedRows(NamedTuple):
+    """The columns of rows, as the kernel that hashes them reads them."""
+
+    offsets: Longs
+    times: Longs
+    times_valid: Bytes
+    types: Ints
+    """2 for null."""
+    keys: Fields
+    values: Fields
+    records: Fields
+    header_ends: Longs
+    header_keys: Fields
+    header_values: Fields

@@ -16,20 +16,17 @@ _LAST_DELTA: Final = 2**31 - 1
 
 
 class AnswerBuilder:
-    """Takes blocks in the order of their offsets until it is full."""
+    """Takes blocks in the order of their offsets until it is full; nothing beyond `end`."""
 
-    def __init__(self, offset: int, max_bytes: int) -> None:
+    def __init__(self, offset: int, end: int, max_bytes: int) -> None:
         self._offset = offset
+        self._end = end
         self._max_bytes = max_bytes
         self._batches: list[Batch] = []
         self._size = 0
         self.next = offset
         """Where the next answer begins."""
         self.full = False
-
-    @property
-    def empty(self) -> bool:
-        return not self._batches
 
     def add(self, block: Block) -> None:
         """The batches of a block from `next` on, as many as fit; the first one fits always."""
@@ -38,7 +35,7 @@ class AnswerBuilder:
                 continue
             if self._batches and self._size + len(batch.data) > self._max_bytes:
                 self.full = True
-                self.next = max(self.next, batch.base)
+                self.skip_to(batch.base)
                 return
             self._batches.append(batch)
             self._size += len(batch.data)
@@ -48,7 +45,8 @@ class AnswerBuilder:
 
     def skip_to(self, offset: int) -> None:
         """There is no row before this offset."""
-        self.next = max(self.next, offset)
+        # Bounds of files may lie beyond the end: those of several partitions, or unknown ones.
+        self.next = max(self.next, min(offset, self._end))
 
     def finish(self) -> bytes:
         """All batches, one after the other."""

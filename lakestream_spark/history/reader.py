@@ -12,6 +12,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
+import pyarrow.compute as pc
+
 from lakestream_spark.core.errors import Corrupt, LakestreamError, Unavailable
 from lakestream_spark.core.ids import TopicId
 from lakestream_spark.history.answer import AnswerBuilder, batches_in
@@ -25,6 +27,7 @@ from lakestream_spark.kafka.codecs import Codec
 from lakestream_spark.kafka.records import TimestampedOffset
 from lakestream_spark.metadata.topic_config import TopicConfig
 from lakestream_spark.table.arrow_rows import batches_of
+from lakestream_spark.table.columns import OFFSET
 from lakestream_spark.table.outage import OUTAGES
 from lakestream_spark.table.spec import CatalogSpec
 
@@ -111,7 +114,7 @@ class TableReader:
 
     def _gather(self, plan: Plan, question: Question, codec: Codec) -> AnswerBuilder:
         partition, end = question.partition, plan.end(question.partition)
-        built = AnswerBuilder(question.offset, question.limit)
+        built = AnswerBuilder(question.offset, end, question.limit)
         while built.next < end and not built.full:
             found = self._shelf.at_or_after(plan, partition, built.next)
             if found is None:
@@ -133,7 +136,9 @@ class TableReader:
             rows, first, after = found.section.load(number)
             if not rows.num_rows:
                 return Block((), first, after)
-            encoded = list(batches_of(rows, (first, after), codec=codec))
+            # The hole after the last row is covered by the answer, which knows the plan.
+            last = pc.max(rows[OFFSET]).as_py()
+            encoded = list(batches_of(rows, (first, last + 1), codec=codec))
             return Block(batches_in(encoded), first, after)
 
         return self._blocks.get((found.key, codec, number), make)

@@ -2,7 +2,7 @@
 
 import asyncio
 from itertools import count
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from lakestream_spark.history.messages import HEAD, Kind
 
@@ -55,8 +55,8 @@ class Link(asyncio.BufferedProtocol):
     # asyncio's side
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # Not checked: those of uvloop are not asyncio's own class.
+        self._transport = cast(asyncio.Transport, transport)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the frame knows better
         return memoryview(self._head if self._body is None else self._body)[self._filled :]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+import uvloop
 
 from lakestream_spark.core.errors import Unavailable
 from lakestream_spark.metadata.topics import Topic
@@ -76,6 +77,17 @@ async def test_reads_go_on_when_the_process_is_killed_at_any_time(
         assert history.pid != first
 
 
+def test_it_is_asked_over_the_loop_that_a_broker_runs_on(
+    tmp_path: Path, topic: Topic, two_rows: None
+) -> None:
+    async def read() -> int:
+        async with history_process(tmp_path) as history:
+            return len(records_in(await history.read(topic, 0, 0, PLENTY)))
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert runner.run(read()) == 2
+
+
 async def test_errors_of_the_process_are_those_of_the_reader(
     tmp_path: Path, topic: Topic, two_rows: None
 ) -> None:
@@ -103,13 +115,12 @@ async def test_a_history_that_nobody_read_starts_nothing(tmp_path: Path) -> None
 
 
 HELD = """
-import asyncio, sys
-from tests.support.history import MEMORY
+import asyncio
 from lakestream_spark.history.remote import HistoryProcess
 from lakestream_spark.table.spec import CatalogSpec
 
 async def main():
-    history = HistoryProcess(CatalogSpec(name="x", warehouse="file:///nowhere"), MEMORY)
+    history = HistoryProcess(CatalogSpec(name="x", warehouse="file:///nowhere"), 1 << 26)
     await history._link()
     print(history.pid, flush=True)
     await asyncio.Event().wait()

@@ -79,11 +79,15 @@ def require_pyspark() -> Path:
     return Path(spec.origin).parent
 
 
+def cache_base() -> Path:
+    """The folder of everything that is made once for an installation."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lakestream"
+
+
 def cache_folder() -> Path:
     """The folder of this set of jars."""
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     name = sha256("\n".join([*COORDINATES, *SHIPPED_WITH_SPARK]).encode()).hexdigest()[:12]
-    return base / "lakestream" / "jars" / name
+    return cache_base() / "jars" / name
 
 
 def jar_paths() -> list[Path]:
@@ -143,6 +147,19 @@ def _publish(jars: Path, folder: Path) -> None:
             raise
 
 
+def _archive_classes() -> None:
+    """Spark starts in half the time when its classes are archived; without, it starts as well."""
+    # Here and not above: it needs a Spark session, which needs the jars.
+    from lakestream_spark.spark.jvm import archive_path
+
+    archive = archive_path()
+    if archive is not None and not archive.is_file():
+        sys.stderr.write(f"Archiving Spark's classes once (about 160 MB) into {archive} ...\n")
+        from lakestream_spark.spark.class_archive import build
+
+        build()
+
+
 def main() -> int:
     """Fetch the jars if needed and say what happens."""
     folder = cache_folder()
@@ -154,6 +171,7 @@ def main() -> int:
             found = resolve()
             size = sum(path.stat().st_size for path in found) / 1e6
             sys.stderr.write(f"{len(found)} jars, {size:.0f} MB.\n")
+        _archive_classes()
     except (Misconfigured, Unavailable) as error:
         sys.stderr.write(f"{error}\n")
         return 2 if isinstance(error, Misconfigured) else 3

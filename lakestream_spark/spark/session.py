@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from lakestream_spark.core.logs import event
 from lakestream_spark.spark.catalogs import catalog_conf
 from lakestream_spark.spark.jars import jar_paths
+from lakestream_spark.spark.jvm import jvm_options
 from lakestream_spark.spark.source import WalSource
 from lakestream_spark.table.iceberg import CatalogSpec
 
@@ -23,6 +24,7 @@ Session: TypeAlias = Callable[[], SparkSession]
 _log: Final = logging.getLogger(__name__)
 _LOOPBACK: Final = "127.0.0.1"
 _LOG_SETTINGS: Final = Path(__file__).with_name("log4j2.properties")
+LOG_OPTION: Final = f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}"
 
 
 def local_session(
@@ -42,9 +44,14 @@ def local_session(
     conf = {
         "spark.driver.host": _LOOPBACK,
         "spark.driver.bindAddress": _LOOPBACK,
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}",
+        "spark.driver.extraJavaOptions": " ".join([LOG_OPTION, *jvm_options()]),
         "spark.jars": ",".join(map(str, jar_paths())),
         "spark.python.daemon.module": "lakestream_spark.spark.daemon",
+        # The default runs a `chmod` for every file of a checkpoint.
+        "spark.sql.streaming.checkpointFileManagerClass": (
+            "org.apache.spark.sql.execution.streaming.checkpointing."
+            "FileSystemBasedCheckpointFileManager"
+        ),
         "spark.ui.enabled": str(show_ui).lower(),
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",

@@ -3,8 +3,9 @@
     python -m tests.benchmarks.drains ours|iceberg|delta FOLDER BOOTSTRAP
 
 A process says `ready`, then drains the topic that each line of its standard input names and says
-how long that took. All have the same session: local[2], the same jars. `iceberg` and `delta` are
-what a user writes today: Spark's `kafka` source, the columns as they come, into the table.
+how long that took. All have the same session: local[2], the same jars; the peers' rows pass through
+the JVM, so theirs has Java's own settings. `iceberg` and `delta` are what a user writes today:
+Spark's `kafka` source, the columns as they come, into the table.
 """
 
 import json
@@ -22,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakestream_spark.cli.jobs import compact_job
 from lakestream_spark.spark.compact import drain
-from lakestream_spark.spark.session import local_session
+from lakestream_spark.spark.session import LOG_OPTION, local_session
 from tests.support.embedded import catalog_spec, lake_settings
 from tests.support.kafka_jars import spark_connector_jars
 
@@ -139,7 +140,8 @@ KINDS: Final = {OURS: ours, ICEBERG: iceberg, DELTA: delta}
 def main() -> None:
     kind, place, bootstrap = sys.argv[1:]
     folder = Path(place)
-    spark = local_session(catalog_spec(folder))
+    more = {} if kind == OURS else {"spark.driver.extraJavaOptions": LOG_OPTION}
+    spark = local_session(catalog_spec(folder), more=more)
     # Places of checkpoints that nobody names: the peers' queries.
     spark.conf.set("spark.sql.streaming.checkpointLocation", str(folder / "checkpoints"))
     print("ready", flush=True)

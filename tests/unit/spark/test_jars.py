@@ -82,6 +82,7 @@ def test_jars_that_were_never_fetched_are_named_with_the_command(cache):
 
 def test_fetches_once_and_then_uses_the_cache(cache, java, monkeypatch, capsys):
     monkeypatch.setattr(jars, "_download", downloads("b.jar", "a.jar"))
+    monkeypatch.setattr(jars, "_archive_classes", lambda: None)
     assert jars.main() == 0
     assert "Fetching the Spark jars once" in capsys.readouterr().err
     monkeypatch.setattr(jars, "_download", None)

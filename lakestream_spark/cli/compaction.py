@@ -13,6 +13,7 @@ from typing import Final
 
 from lakestream_spark.cli.job_site import job_site
 from lakestream_spark.cli.jobs import compact_job, maintain_job
+from lakestream_spark.cli.progress import CompactView, shown
 from lakestream_spark.core.logs import configure, event
 from lakestream_spark.settings import Settings
 from lakestream_spark.spark.compact import drain, run
@@ -65,6 +66,7 @@ def run_compaction(
         job = compact_job(settings, checkpoint=checkpoint, topics=topics)
         if session is None:
             session = stack.enter_context(session_when_asked(job.catalog, master=own.master))
+        stack.enter_context(shown(log, CompactView(drains=until_drained)))
         event(_log, logging.INFO, "compaction starts", topics=topics, admin=f"http://{site}")
         if with_upkeep:
             stack.enter_context(_upkeep(settings, session, stop))

@@ -12,6 +12,7 @@ from lakestream_spark.cli.compaction import stopped_by_signals
 from lakestream_spark.cli.job_site import job_site
 from lakestream_spark.cli.jobs import maintain_job
 from lakestream_spark.cli.options import Loaded, job_options, topics_option
+from lakestream_spark.cli.progress import MaintainView, shown
 from lakestream_spark.core.errors import Unavailable
 from lakestream_spark.core.logs import configure, event
 from lakestream_spark.spark.maintain import maintain_once, run_maintenance
@@ -56,12 +57,11 @@ def maintain_and_tell(
         if session is None:
             master = settings.compact.master
             session = stack.enter_context(session_when_asked(job.catalog, master=master))
+        stack.enter_context(shown(settings.log, MaintainView()))
         event(_log, logging.INFO, "maintenance starts", topics=topics, admin=f"http://{site}")
-        if not once:
-            click.echo(f"{run_maintenance(session, job, stop)} rounds")
-            return
-        reports = maintain_once(session, job, stop)
-    for line in summary(reports):
+        reports = maintain_once(session, job, stop) if once else {}
+        told = summary(reports) if once else [f"{run_maintenance(session, job, stop)} rounds"]
+    for line in told:
         click.echo(line)
     refuse_failures(reports)
 

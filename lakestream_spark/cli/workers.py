@@ -42,7 +42,8 @@ def supervise(
     _check_shared(settings)
     log = settings.log
     configure(level=log.level, form=log.format, context={"broker": "supervisor"})
-    workers = [_Worker(_nth(settings, index), announce) for index in range(count)]
+    own = _quiet(settings) if with_compaction else settings
+    workers = [_Worker(_nth(own, index), announce) for index in range(count)]
     if with_compaction:
         workers.append(_Worker(settings, announce, name="compaction", main=_compact))
 
@@ -195,6 +196,15 @@ def _compact(settings: Settings, announce: Announce, told: Connection) -> None: 
         run_compaction(settings, with_upkeep=True)
 
     raise SystemExit(run(click.Command("compact", callback=compact), []))
+
+
+def _quiet(settings: Settings) -> Settings:
+    """Beside what the compaction shows to a person, brokers tell what is wrong only."""
+    from lakestream_spark.cli.progress import is_watched
+
+    if settings.log.level != "info" or not is_watched(settings.log):
+        return settings
+    return settings.model_copy(update={"log": settings.log.model_copy(update={"level": "warning"})})
 
 
 def _nth(settings: Settings, index: int) -> Settings:

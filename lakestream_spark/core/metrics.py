@@ -5,12 +5,12 @@ a few additions, whether anybody looks or not. `page_text` is what `/metrics` sh
 """
 
 from functools import cache
-from typing import Final
+from typing import Final, TypeAlias
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from lakestream_spark.core.series import Count, Page, Spread
+from lakestream_spark.core.series import Count, Family, Level, Page, Spread
 
 _SECONDS: Final = (
     *(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1),
@@ -102,6 +102,9 @@ TABLE_LAG_SECONDS: Final = _page.level(
 TABLE_LAG_RECORDS: Final = _page.level(
     "lakestream_table_lag_records", "Records that are not in the table.", "topic"
 )
+TABLE_LAG_BYTES: Final = _page.level(
+    "lakestream_table_lag_bytes", "Bytes of the WAL that are not in tables, of all topics."
+)
 TABLE_COMMIT_LAG: Final = _page.level(
     "lakestream_table_commit_lag_seconds",
     "How old the oldest record of the last commit was when it became visible.",
@@ -138,6 +141,8 @@ UPKEEP_AGE: Final = _page.level(
 UPKEEP_FAILURES: Final = _page.count(
     "lakestream_table_upkeep_failures_total", "Steps of upkeep that failed.", "topic"
 )
+
+TopicFamily: TypeAlias = Family[Count] | Family[Level]
 
 NAMES: Final = _page.names
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST

@@ -31,6 +31,9 @@ class Count:
     def add(self, amount: int = 1) -> None:
         self.value += amount
 
+    def now(self) -> int:
+        return self.value
+
 
 class Level:
     """A number that goes up and down, held by its owner or read from it when the page is made."""
@@ -144,7 +147,7 @@ class Page(Collector):
 def _counter(family: Family[Count] | Family[Level]) -> Metric:
     metric = CounterMetricFamily(family.name, family.doc, labels=family.labels)
     for labels, series in family.shown():
-        metric.add_metric(labels, series.now() if isinstance(series, Level) else series.value)
+        metric.add_metric(labels, series.now())
     return metric
 
 

@@ -111,7 +111,9 @@ class Planner:
 
     async def _with_enough_bytes(self, topics: Sequence[Topic]) -> set[TopicId]:
         # All bytes first, which costs little: most of the time there are too few for one file.
-        if await self._metadata.backlog.wal_bytes() < self._policy.file_bytes:
+        wal_bytes = await self._metadata.backlog.wal_bytes()
+        self.lags.left(wal_bytes)
+        if wal_bytes < self._policy.file_bytes:
             return set()
         sizes: dict[TopicId, int] = {}
         found = await self._metadata.topics.wal_bytes([topic.id for topic in topics])

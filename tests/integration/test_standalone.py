@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from lakestream_spark.settings import Entry, load
 from lakestream_spark.settings.specs import catalog_spec
 from lakestream_spark.table.columns import OFFSET, VALUE
 from lakestream_spark.table.iceberg import StreamCatalog
 from tests.support.ingress_process import ingress
 from tests.support.kafka import Sent, consume, produce
+from tests.support.lake_place import Place, on_s3
 from tests.support.postgres import postgres_server, postgres_url
 from tests.support.s3 import S3Server, s3_server
 from tests.support.standalone_spark import spark_submit, standalone_spark
@@ -25,64 +25,33 @@ SENT = [Sent(b"k", json.dumps({"n": n}).encode()) for n in range(300)]
 pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
 
 
-def settings_file(folder: Path, s3: S3Server, postgres: str) -> Path:
-    """Metadata and catalog in one database; how to reach the bucket, for us and for pyiceberg."""
-    options = s3.options()
-    assert options.secret_access_key is not None
-    secret = options.secret_access_key.get_secret_value()
-    path = folder / "lakestream.toml"
-    path.write_text(
-        f"""
-[metadata]
-url = "{postgres}"
-
-[store]
-endpoint = "{options.endpoint}"
-region = "{options.region}"
-allow_http = true
-access_key_id = "{options.access_key_id}"
-secret_access_key = "{secret}"
-
-[catalog.properties]
-"s3.endpoint" = "{options.endpoint}"
-"s3.region" = "{options.region}"
-"s3.access-key-id" = "{options.access_key_id}"
-"s3.secret-access-key" = "{secret}"
-"""
-    )
-    return path
-
-
 @pytest.mark.s3
 @pytest.mark.postgres
 @pytest.mark.timeout(900, func_only=True)
 async def test_a_job_on_a_spark_cluster_moves_everything_into_tables_on_s3(
     tmp_path: Path, s3_server: S3Server, postgres_url: str
 ) -> None:
-    conf = settings_file(tmp_path, s3_server, postgres_url)
-    await asyncio.to_thread(_run, tmp_path, s3_server.new_url(), conf)
+    await asyncio.to_thread(_run, tmp_path, on_s3(tmp_path, s3_server, postgres_url))
 
 
-def _run(folder: Path, data: str, conf: Path) -> None:
-    with ingress(data, "--conf", str(conf)) as broker:
+def _run(folder: Path, place: Place) -> None:
+    with ingress(place.data, "--conf", str(place.conf)) as broker:
         (listening,) = broker.ready()
         for topic in TOPICS:
             produce(listening.kafka, topic, SENT)
         with standalone_spark(folder) as master:
-            flags = ("--data", data, "--conf", str(conf), "--trigger", "available-now")
+            flags = (*place.flags, "--trigger", "available-now")
             done = spark_submit(master, COMPACT, *flags, conf={})
         assert done.returncode == 0, done.stdout + done.stderr
         assert f"{2 * len(SENT)} rows in 2 files, 2 commits" in done.stdout
-        _check_tables(data, conf)
+        _check_tables(place)
         got = consume(listening.kafka, "orders", offset=0, count=len(SENT))
         assert [each.value for each in got] == [each.value for each in SENT]
         assert broker.stop() == 0
 
 
-def _check_tables(data: str, conf: Path) -> None:
-    entry = Entry(key="data", value=data, origin="test")
-    settings = load(environ={}, flags=[entry], conf=conf).settings
-    with closing(StreamCatalog.open(catalog_spec(settings))) as lake:
+def _check_tables(place: Place) -> None:
+    with closing(StreamCatalog.open(catalog_spec(place.settings))) as lake:
         for topic in TOPICS:
             rows = lake._catalog.load_table(("streams", topic)).scan().to_arrow().sort_by(OFFSET)
             assert rows[OFFSET].to_pylist() == list(range(len(SENT)))

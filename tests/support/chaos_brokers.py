@@ -33,8 +33,8 @@ class _Broker(Ingress):
 class Brokers:
     """The processes, and what was done to them."""
 
-    def __init__(self, folder: Path, ports: dict[int, int], settings: Sequence[str]) -> None:
-        self._folder = folder
+    def __init__(self, data: Path | str, ports: dict[int, int], settings: Sequence[str]) -> None:
+        self._data = data
         self._ports = ports
         self._settings = settings
         self._running: dict[int, _Broker] = {}
@@ -64,7 +64,7 @@ class Brokers:
     def start(self, node: int) -> None:
         assert node not in self._running
         self._running[node] = _Broker(
-            self._folder,
+            self._data,
             *("--port", str(self._ports[node]), "--set", f"broker.id={node}"),
             *self._settings,
         )
@@ -141,7 +141,9 @@ def three_brokers(folder: Path, settings: Sequence[str]) -> AbstractContextManag
 
 
 @contextmanager
-def some_brokers(folder: Path, settings: Sequence[str], nodes: Sequence[int]) -> Iterator[Brokers]:
+def some_brokers(
+    data: Path | str, settings: Sequence[str], nodes: Sequence[int], conf: Path | None = None
+) -> Iterator[Brokers]:
     """All of them serve; whatever runs at the end is killed."""
     ports = {node: free_port() for node in nodes}
     quick = (
@@ -149,7 +151,8 @@ def some_brokers(folder: Path, settings: Sequence[str], nodes: Sequence[int]) ->
         f"broker.session_timeout_ms={SESSION_S * 1000:.0f}",
     )
     chosen = [word for setting in (*quick, *settings) for word in ("--set", setting)]
-    brokers = Brokers(folder, ports, chosen)
+    more = ["--conf", str(conf)] if conf else []
+    brokers = Brokers(data, ports, [*chosen, *more])
     try:
         # The first of them makes the metadata store: alone, as one would.
         brokers.start(nodes[0])

@@ -1,6 +1,7 @@
 """A compaction without a JVM: the real driver, planner and tasks, this module in Spark's place.
 
-    python -m tests.support.sparkless FOLDER [--die-at STEP | --stop-at STEP | --for-ever SEED]
+    python -m tests.support.sparkless DATA [--conf FILE]
+        [--die-at STEP | --stop-at STEP | --for-ever SEED]
 
 A program that is made to be killed: at a named step it kills or stops itself. Without Spark it
 starts in a moment, so that every step can be tried in every run.
@@ -39,7 +40,7 @@ from lakestream_spark.table.commit import TableCommitter
 from lakestream_spark.table.iceberg import StreamCatalog
 from lakestream_spark.table.steps import Step
 from tests.support.chaos_life import Life
-from tests.support.embedded import lake_settings
+from tests.support.lake_place import Place
 
 SESSION_S = 1.0
 POLICY = CompactPolicy(task_bytes=4096, batch_bytes=64 * 1024, poll_s=0.02, session_s=SESSION_S)
@@ -71,13 +72,14 @@ class SparklessCompaction:
 
     def __init__(
         self,
-        folder: Path,
+        place: Path | Place,
         *,
         die_at: Step | None = None,
         stop_at: Step | None = None,
         random: Random | None = None,
     ) -> None:
-        settings = lake_settings(folder)
+        own = place if isinstance(place, Place) else Place(data=str(place))
+        settings = own.settings
         clock = SystemClock()
         self._die_at, self._stop_at = die_at, stop_at
         self._random = random
@@ -162,18 +164,20 @@ class SparklessCompaction:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("data")
+    parser.add_argument("--conf", type=Path)
     parser.add_argument("--die-at", type=lambda name: Step[name])
     parser.add_argument("--stop-at", type=lambda name: Step[name])
     parser.add_argument("--for-ever", type=int, metavar="SEED")
     given = parser.parse_args()
+    place = Place(data=given.data, conf=given.conf)
     if given.for_ever is not None:
         life = Life()
         configure(level="info", form="text", context={"job": "sparkless"})
-        compaction = SparklessCompaction(given.folder, random=Random(given.for_ever))
+        compaction = SparklessCompaction(place, random=Random(given.for_ever))
         compaction.run_while(life)
     else:
-        compaction = SparklessCompaction(given.folder, die_at=given.die_at, stop_at=given.stop_at)
+        compaction = SparklessCompaction(place, die_at=given.die_at, stop_at=given.stop_at)
         compaction.run_until_drained(_DRAIN_S)
     compaction.close()
 

@@ -4,20 +4,18 @@ Every retained snapshot is walked by its manifests, and every file that any of t
 so each row of each snapshot is accounted for, while each file is read once.
 """
 
-import os
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import DeltaTable
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
+from lakestream_spark.table import delta_log
 from lakestream_spark.table.columns import OFFSET, PARTITION, VALUE
 from lakestream_spark.table.delta_changes import files_of
 from lakestream_spark.table.delta_files import MirroredFile, mirrored_file
@@ -153,11 +151,12 @@ def _padded(ends: Mapping[int, int]) -> Ends:
 
 def _file_anomalies(table: Table, file: MirroredFile) -> Iterator[str]:
     """The file is there, with its size, and holds what the manifests say of it, in order."""
-    path = _local(table) / file.path
+    place = table.io.new_input(f"{table.location()}/{file.path}")
     try:
-        if path.stat().st_size != file.size:
-            yield f"{file.path} has {path.stat().st_size} bytes and not {file.size}"
-        rows = pq.ParquetFile(path).read(columns=[PARTITION, OFFSET])
+        if len(place) != file.size:
+            yield f"{file.path} has {len(place)} bytes and not {file.size}"
+        with place.open() as stream:
+            rows = pq.ParquetFile(stream).read(columns=[PARTITION, OFFSET])
     except OSError as error:
         yield f"{file.path}: {error}"
         return
@@ -172,7 +171,10 @@ def _file_anomalies(table: Table, file: MirroredFile) -> Iterator[str]:
 def _delta_anomalies(
     table: Table, rows: pa.Table, files: Mapping[str, MirroredFile]
 ) -> Iterator[str]:
-    log = DeltaTable(os.fspath(_local(table)))
+    log = delta_log.open_log(table)
+    if log is None:
+        yield "there is no Delta log"
+        return
     if set(files_of(log)) != set(files):
         yield f"Delta and Iceberg differ by {sorted(set(files_of(log)) ^ set(files))[:10]}"
         return
@@ -180,7 +182,3 @@ def _delta_anomalies(
     mirrored = mirrored.sort_by([(PARTITION, "ascending"), (OFFSET, "ascending")])
     if any(mirrored[name].to_pylist() != rows[name].to_pylist() for name in _COLUMNS):
         yield "Delta has other rows than Iceberg"
-
-
-def _local(table: Table) -> Path:
-    return Path(table.location().removeprefix("file://"))

@@ -30,8 +30,8 @@ from tests.support.chaos_brokers import some_brokers
 from tests.support.chaos_evidence import gather
 from tests.support.chaos_run import PROFILES, TOPICS, Clients, Size, read_all
 from tests.support.checker import Row
-from tests.support.embedded import lake_settings
 from tests.support.ingress_process import eventually
+from tests.support.lake_place import Place
 from tests.support.table_chaos_check import TableFindings, check_table
 from tests.support.table_chaos_jobs import Jobs
 from tests.support.table_chaos_nemesis import TableNemesis
@@ -46,8 +46,9 @@ _DRAIN_S: Final = 600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cast:
-    """Who takes part."""
+    """Who takes part, and where."""
 
+    place: Place
     nodes: Sequence[int]
     jobs: Jobs
     drain: Sequence[str]
@@ -69,10 +70,10 @@ class TableReport:
 
 
 def run_table_chaos(folder: Path, size: Size, random: Random, cast: Cast) -> TableReport:
-    """One run; the brokers' data is in `folder / "data"`."""
-    journals, data, jobs = folder / "journals", folder / "data", cast.jobs
+    """One run; what the clients saw is written to the folder."""
+    journals, place, jobs = folder / "journals", cast.place, cast.jobs
     journals.mkdir()
-    with some_brokers(data, _RECLAIM, cast.nodes) as brokers:
+    with some_brokers(place.data, _RECLAIM, cast.nodes, place.conf) as brokers:
         _create_topics(brokers.bootstrap)
         clients = Clients(brokers.bootstrap, journals, size)
         with clients.at_work(), jobs.at_work():
@@ -85,13 +86,13 @@ def run_table_chaos(folder: Path, size: Size, random: Random, cast: Cast) -> Tab
             clients.flush()
             jobs.stop()
             _drain(cast.drain)
-            eventually(lambda: _segments(data) == 0, _DRAIN_S)
+            eventually(lambda: _segments(place) == 0, _DRAIN_S)
             final = read_all(brokers.bootstrap)
             records = sum(map(len, final.values()))
             eventually(lambda: clients.watcher.progress >= records, _DRAIN_S)
             clients.stop()
     counts = brokers.counts + nemesis.counts + jobs.counts + jobs.errors()
-    anomalies, more = _judge(data, journals, final)
+    anomalies, more = _judge(place, journals, final)
     return TableReport(
         anomalies=[*anomalies, *brokers.complaints()], counts=counts + more, seconds=took_s
     )
@@ -135,23 +136,23 @@ def _drain(words: Sequence[str]) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def _segments(data: Path) -> int:
+def _segments(place: Place) -> int:
     """Objects in the WAL of all profiles."""
 
     async def count() -> int:
-        stores = {spec.url: spec for spec in wal_stores(lake_settings(data)).values()}
+        stores = {spec.url: spec for spec in wal_stores(place.settings).values()}
         return sum([1 for spec in stores.values() async for _ in spec.open().list(WAL_PREFIX)])
 
     return asyncio.run(count())
 
 
 def _judge(
-    data: Path, journals: Path, final: dict[str, list[Row]]
+    place: Place, journals: Path, final: dict[str, list[Row]]
 ) -> tuple[list[str], Counter[str]]:
     gc.disable()  # It would walk through hundreds of thousands of rows again and again.
     try:
         evidence = gather(journals)
-        anomalies, counts, rows = asyncio.run(_tables(data))
+        anomalies, counts, rows = asyncio.run(_tables(place))
         anomalies += evidence.errors
         anomalies += [f"in the table: {each}" for each in evidence.anomalies(rows)]
         anomalies += [f"by Kafka: {each}" for each in evidence.anomalies(final)]
@@ -166,9 +167,9 @@ def _judge(
         gc.enable()
 
 
-async def _tables(data: Path) -> tuple[list[str], Counter[str], dict[str, list[Row]]]:
+async def _tables(place: Place) -> tuple[list[str], Counter[str], dict[str, list[Row]]]:
     """All topics: anomalies, figures and the rows by partition."""
-    settings = lake_settings(data)
+    settings = place.settings
     metadata = await open_metadata(settings.metadata.url, clock=SystemClock())
     anomalies = [f"problem: {each}" for each in await metadata.problems.list()]
     counts: Counter[str] = Counter()

@@ -6,6 +6,7 @@ meanwhile. At the end the rows of the tables are the sum of the end offsets, den
 every snapshot that is kept, in Iceberg and in Delta; and the WAL is empty.
 """
 
+import asyncio
 import os
 from pathlib import Path
 from random import Random, SystemRandom
@@ -15,14 +16,29 @@ import pytest
 
 from tests.support.chaos_nemesis import Pace
 from tests.support.chaos_run import Size
+from tests.support.lake_place import Place, on_s3
+from tests.support.postgres import postgres_server, postgres_url
+from tests.support.s3 import S3Server, s3_server
 from tests.support.sparkless import SESSION_S
 from tests.support.table_chaos_jobs import Jobs, JobSeat, Kind
 from tests.support.table_chaos_nemesis import JOB_DECK, SPARK_DECK
 from tests.support.table_chaos_run import Cast, TableReport, run_table_chaos
 
+__all__ = ["postgres_server", "postgres_url", "s3_server"]
+
 SEED: Final = "TABLE_CHAOS_SEED"
 SECONDS: Final = "TABLE_CHAOS_SECONDS"
 
+LONG_S: Final = float(os.environ.get(SECONDS) or 300)
+
+LONGER: Final = Size(
+    seconds=LONG_S,
+    records=int(150 * LONG_S),
+    rate=400,
+    members=0,
+    pace=Pace(between=(0.5, 3.0), gone=(0.0, 3.0), deck=JOB_DECK, pause_sessions=(1,)),
+    session_ms=3_000,
+)
 SHORT: Final = Size(
     seconds=10,
     records=5_000,
@@ -32,7 +48,7 @@ SHORT: Final = Size(
     session_ms=3_000,
 )
 FULL: Final = Size(
-    seconds=float(os.environ.get(SECONDS) or 300),
+    seconds=LONG_S,
     records=50_000,
     rate=400,
     members=0,
@@ -72,19 +88,38 @@ def assert_sound(report: TableReport, size: Size, *blows: str) -> None:
         assert report.counts[what] > 0, str(report)
 
 
-@pytest.mark.long
-@pytest.mark.timeout(1500, func_only=True)
-def test_every_offset_is_in_the_table_once_after_a_short_chaos(tmp_path: Path, random: Random):
-    words = ["tests.support.sparkless", str(tmp_path / "data")]
+def without_spark(folder: Path, place: Place, random: Random) -> Cast:
+    """Two jobs that do what Spark may do, and start in a moment."""
+    words = ["tests.support.sparkless", place.data]
+    words += ["--conf", str(place.conf)] if place.conf else []
     kind = Kind(name="job", words=words, seeded="--for-ever")
-    cast = Cast(
+    return Cast(
+        place=place,
         nodes=(1, 2),
-        jobs=Jobs(seats(tmp_path, kind, random)),
+        jobs=Jobs(seats(folder, kind, random)),
         drain=words,
         session_s=SESSION_S,
     )
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1500, func_only=True)
+def test_every_offset_is_in_the_table_once_after_a_short_chaos(tmp_path: Path, random: Random):
+    cast = without_spark(tmp_path, Place(data=str(tmp_path / "data")), random)
     report = run_table_chaos(tmp_path, SHORT, random, cast)
     assert_sound(report, SHORT, "jobs paused")
+
+
+@pytest.mark.slow
+@pytest.mark.s3
+@pytest.mark.postgres
+@pytest.mark.timeout(3600, func_only=True)
+async def test_every_offset_is_in_the_table_once_after_five_minutes_of_chaos_on_s3_and_postgresql(
+    tmp_path: Path, random: Random, s3_server: S3Server, postgres_url: str
+):
+    cast = without_spark(tmp_path, on_s3(tmp_path, s3_server, postgres_url), random)
+    report = await asyncio.to_thread(run_table_chaos, tmp_path, LONGER, random, cast)
+    assert_sound(report, LONGER, "jobs paused")
 
 
 @pytest.mark.slow
@@ -101,6 +136,7 @@ def test_every_offset_is_in_the_table_once_after_five_minutes_of_chaos_with_spar
     )
     kind = Kind(name="job", words=compact, checkpoint="compact.checkpoint")
     cast = Cast(
+        place=Place(data=str(tmp_path / "data")),
         nodes=(1, 2, 3),
         jobs=Jobs(
             seats(tmp_path, kind, random),

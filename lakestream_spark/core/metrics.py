@@ -97,7 +97,9 @@ TABLE_COMMIT_SECONDS: Final = _page.spread(
     bounds=_SECONDS,
 )
 TABLE_LAG_SECONDS: Final = _page.level(
-    "lakestream_table_lag_seconds", "Age of the oldest record that is not in the table.", "topic"
+    "lakestream_table_lag_seconds",
+    "Translation lag: age of the oldest record that is not in the table.",
+    "topic",
 )
 TABLE_LAG_RECORDS: Final = _page.level(
     "lakestream_table_lag_records", "Records that are not in the table.", "topic"
@@ -107,7 +109,7 @@ TABLE_LAG_BYTES: Final = _page.level(
 )
 TABLE_COMMIT_LAG: Final = _page.level(
     "lakestream_table_commit_lag_seconds",
-    "How old the oldest record of the last commit was when it became visible.",
+    "Commit lag: how old the oldest record of the last commit was when it became visible.",
     "topic",
 )
 TABLE_COMMIT_AGE: Final = _page.level(

@@ -45,6 +45,12 @@ async def test_an_outage_of_the_warehouse_stops_commits_and_nothing_else(lake, t
         while failures.value < failed_before + 2:
             await asyncio.sleep(0.05)
         assert metrics.TABLE_LAG_RECORDS.of("orders").now() == 10
+        assert metrics.TABLE_LAG_BYTES.of().now() > 0
+        # All the while, whatever the job itself waits for.
+        for growing in (metrics.TABLE_LAG_SECONDS, metrics.TABLE_COMMIT_AGE):
+            earlier = growing.of("orders").now()
+            assert earlier > 0
+            assert growing.of("orders").now() > earlier
         tail = await asyncio.to_thread(consume, lake.bootstrap, "orders", offset=10, count=10)
         assert [each.value for each in tail] == [each.value for each in during]
         await asyncio.to_thread(produce, lake.bootstrap, "orders", [Sent(None, b"20")])
@@ -56,5 +62,8 @@ async def test_an_outage_of_the_warehouse_stops_commits_and_nothing_else(lake, t
     finally:
         await asyncio.to_thread(compaction.close)
     assert (await lake.metadata.tables.ends(topic.id))[0].table_end == 21
+    assert metrics.TABLE_LAG_RECORDS.of("orders").now() == 0
+    assert metrics.TABLE_LAG_SECONDS.of("orders").now() == 0
+    assert metrics.TABLE_COMMIT_LAG.of("orders").now() > 0
     got = await asyncio.to_thread(consume, lake.bootstrap, "orders", offset=0, count=21)
     assert [each.value for each in got] == [b"%d" % n for n in range(21)]

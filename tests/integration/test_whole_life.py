@@ -139,8 +139,9 @@ def by_librdkafka(bootstrap: str, ends: list[int]) -> list[Seen]:
     while open_ends:
         message = consumer.poll(_WAIT_S)
         assert message is not None, f"nothing came, open are {open_ends}"
-        if message.error() is not None:
-            assert message.error().name() == "_PARTITION_EOF", message.error()
+        error = message.error()
+        if error is not None:
+            assert error.name() == "_PARTITION_EOF", error
             open_ends.discard(message.partition() or 0)
             continue
         found.append(

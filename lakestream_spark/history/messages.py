@@ -75,7 +75,8 @@ class Start:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """`limit` is the bytes of a read, or the time that is looked for."""
+    """`limit` is the bytes of a read, or the time that is looked for; the answer is by a plan that
+    has all offsets below `reach`."""
 
     what: What
     topic_id: TopicId
@@ -83,17 +84,34 @@ class Question:
     config: dict[str, str]
     partition: int
     offset: int
+    reach: int
     limit: int = 0
 
     @classmethod
-    def of(cls, what: What, topic: Topic, partition: int, offset: int, limit: int = 0) -> Self:
+    def read(cls, topic: Topic, partition: int, offset: int, max_bytes: int) -> Self:
+        """Whole batches from the one with the offset on."""
+        return cls._of(What.READ, topic, partition, range(offset, offset + 1), max_bytes)
+
+    @classmethod
+    def at_time(cls, topic: Topic, partition: int, timestamp_ms: int, offsets: range) -> Self:
+        """The first of these offsets whose time is not before `timestamp_ms`."""
+        return cls._of(What.AT_TIME, topic, partition, offsets, timestamp_ms)
+
+    @classmethod
+    def newest(cls, topic: Topic, partition: int, offsets: range) -> Self:
+        """The first of these offsets that has the newest time."""
+        return cls._of(What.NEWEST, topic, partition, offsets)
+
+    @classmethod
+    def _of(cls, what: What, topic: Topic, partition: int, offsets: range, limit: int = 0) -> Self:
         return cls(
             what=what,
             topic_id=topic.id,
             topic=topic.name,
             config=dict(topic.config),
             partition=partition,
-            offset=offset,
+            offset=offsets.start,
+            reach=offsets.stop,
             limit=limit,
         )
 

@@ -101,7 +101,7 @@ class TableReader:
         plan = topic.current()
         gone: FileNotFoundError | None = None
         for _ in range(_TRIES):
-            if gone is not None or question.offset >= plan.end(question.partition):
+            if gone is not None or question.reach > plan.end(question.partition):
                 plan = topic.newer()
             _check_end(plan, question)
             try:
@@ -171,11 +171,11 @@ class TableReader:
 
 def _check_end(plan: Plan, question: Question) -> None:
     end = plan.end(question.partition)
-    if question.offset >= end:
+    if question.reach > end:
         raise Unavailable(
             "the table does not reach this offset yet",
             topic=question.topic,
             partition=question.partition,
-            offset=question.offset,
+            offset=question.reach - 1,
             end=end,
         )

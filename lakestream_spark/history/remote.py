@@ -21,7 +21,6 @@ from lakestream_spark.history.messages import (
     Kind,
     Question,
     Start,
-    What,
     error_from_body,
     place_from_body,
 )
@@ -72,7 +71,7 @@ class HistoryProcess:
 
         Raises `Unavailable` when the table does not reach the offset yet.
         """
-        question = Question.of(What.READ, topic, partition, offset, max_bytes)
+        question = Question.read(topic, partition, offset, max_bytes)
         charge = max(max_bytes, _SMALLEST_BYTES)
         await self._budget.acquire(charge, within_s=self._answer_within_s)
         try:
@@ -81,17 +80,17 @@ class HistoryProcess:
             self._budget.release(charge)
 
     async def offset_for_timestamp(
-        self, topic: Topic, partition: int, timestamp_ms: int, from_offset: int
+        self, topic: Topic, partition: int, timestamp_ms: int, offsets: range
     ) -> TimestampedOffset | None:
-        """The first row from `from_offset` on whose time is not before `timestamp_ms`."""
-        question = Question.of(What.AT_TIME, topic, partition, from_offset, timestamp_ms)
+        """The first row of these offsets, or after them, whose time is not before the time."""
+        question = Question.at_time(topic, partition, timestamp_ms, offsets)
         return place_from_body((await self._ask(question)).body)
 
     async def offset_of_max_timestamp(
-        self, topic: Topic, partition: int, from_offset: int
+        self, topic: Topic, partition: int, offsets: range
     ) -> TimestampedOffset | None:
-        """The first row from `from_offset` on that has the newest time."""
-        question = Question.of(What.NEWEST, topic, partition, from_offset)
+        """The first row of these offsets, or after them, that has the newest time."""
+        question = Question.newest(topic, partition, offsets)
         return place_from_body((await self._ask(question)).body)
 
     async def close(self) -> None:

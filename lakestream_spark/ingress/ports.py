@@ -92,16 +92,16 @@ class TailReader(Protocol):
 
 
 class HistoryReader(Protocol):
-    """The part of a partition that is in the table."""
+    """The part of a partition that is in the table; `offsets` are those that must be."""
 
     async def read(self, topic: Topic, partition: int, offset: int, max_bytes: int) -> Piece: ...
 
     async def offset_for_timestamp(
-        self, topic: Topic, partition: int, timestamp_ms: int, from_offset: int
+        self, topic: Topic, partition: int, timestamp_ms: int, offsets: range
     ) -> TimestampedOffset | None: ...
 
     async def offset_of_max_timestamp(
-        self, topic: Topic, partition: int, from_offset: int
+        self, topic: Topic, partition: int, offsets: range
     ) -> TimestampedOffset | None: ...
 
 

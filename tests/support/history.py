@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
-from lakestream_spark.history.messages import Question, What
+from lakestream_spark.history.messages import Question
 from lakestream_spark.history.reader import TableReader
 from lakestream_spark.history.remote import HistoryProcess
 from lakestream_spark.kafka.batch import verify, walk
@@ -30,15 +30,13 @@ class LocalHistory:
         self.reader = reader
 
     def read(self, topic: Topic, offset: int, max_bytes: int = PLENTY, partition: int = 0) -> bytes:
-        return self.reader.read(Question.of(What.READ, topic, partition, offset, max_bytes))
+        return self.reader.read(Question.read(topic, partition, offset, max_bytes))
 
-    def at_time(
-        self, topic: Topic, timestamp_ms: int, from_offset: int = 0
-    ) -> TimestampedOffset | None:
-        return self.reader.at_time(Question.of(What.AT_TIME, topic, 0, from_offset, timestamp_ms))
+    def at_time(self, topic: Topic, timestamp_ms: int, offsets: range) -> TimestampedOffset | None:
+        return self.reader.at_time(Question.at_time(topic, 0, timestamp_ms, offsets))
 
-    def newest(self, topic: Topic, from_offset: int = 0) -> TimestampedOffset | None:
-        return self.reader.newest(Question.of(What.NEWEST, topic, 0, from_offset))
+    def newest(self, topic: Topic, offsets: range) -> TimestampedOffset | None:
+        return self.reader.newest(Question.newest(topic, 0, offsets))
 
 
 @contextmanager

@@ -18,6 +18,7 @@ import pytest
 from pydantic import SecretStr
 
 from lakestream_spark.objectstore.options import StoreOptions
+from lakestream_spark.table.spec import CatalogSpec
 from tests.support.fetching import cache_folder, one_at_a_time, run_patiently
 from tests.support.ports import free_port
 
@@ -98,6 +99,24 @@ def s3_server() -> Iterator[S3Server]:
     finally:
         server.kill()
         shutil.rmtree(folder)
+
+
+def s3_catalog(server: S3Server, folder: Path) -> CatalogSpec:
+    """Tables in a new bucket of the server, their names in a SQLite file of the folder."""
+    options = server.options()
+    assert options.secret_access_key is not None
+    return CatalogSpec(
+        name="lake",
+        warehouse=server.new_url(),
+        properties={
+            "type": "sql",
+            "uri": f"sqlite:///{folder}/catalog.db",
+            "s3.endpoint": options.endpoint or "",
+            "s3.region": options.region or "",
+            "s3.access-key-id": options.access_key_id or "",
+            "s3.secret-access-key": options.secret_access_key.get_secret_value(),
+        },
+    )
 
 
 def find_or_build() -> Path:

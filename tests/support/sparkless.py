@@ -77,9 +77,11 @@ class SparklessCompaction:
         die_at: Step | None = None,
         stop_at: Step | None = None,
         random: Random | None = None,
+        policy: CompactPolicy = POLICY,
     ) -> None:
         own = place if isinstance(place, Place) else Place(data=str(place))
         settings = own.settings
+        self._policy = policy
         clock = SystemClock()
         self._die_at, self._stop_at = die_at, stop_at
         self._random = random
@@ -96,7 +98,7 @@ class SparklessCompaction:
         )
         self._job = f"compact-{uuid4()}"
         scope = Scope(job=self._job, drain=random is None)
-        self._driver = CompactDriver(self._metadata, committer, scope, POLICY, clock, self._loop)
+        self._driver = CompactDriver(self._metadata, committer, scope, policy, clock, self._loop)
         self._task = CompactTask(stores=wal_stores(settings), catalog=catalog_spec(settings))
 
     def run_until_drained(self, within_s: float = 120.0) -> None:
@@ -137,9 +139,9 @@ class SparklessCompaction:
         self._loop.close()
 
     def _batch(self, plan: int) -> None:
-        slices = self._loop.run(slices_of(self._metadata, plan, POLICY.task_bytes))
+        slices = self._loop.run(slices_of(self._metadata, plan, self._policy.task_bytes))
         rows: list[dict[str, Any]] = []
-        for task in tasks_of(slices, POLICY.task_bytes):
+        for task in tasks_of(slices, self._policy.task_bytes):
             given = pa.RecordBatch.from_pylist([{"slice": piece.to_json()} for piece in task])
             attempts = 2 if self._happens() else 1
             rows += [self._attempt(given) for _ in range(attempts)][-1 if self._happens() else 0]

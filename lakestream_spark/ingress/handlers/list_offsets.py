@@ -16,6 +16,7 @@ from kio.schema.errors import ErrorCode
 from kio.static.protocol import ResponsePayload
 
 from lakestream_spark.core.errors import LakestreamError
+from lakestream_spark.core.ids import TopicPartition
 from lakestream_spark.ingress.broker import Broker
 from lakestream_spark.ingress.errors import error_code
 from lakestream_spark.ingress.lookup import find_partition, find_topic, topic_names
@@ -90,27 +91,40 @@ async def _place(
     if timestamp_ms == _LATEST:
         latest = ends.last_stable if committed_only else ends.high_watermark
         return TimestampedOffset(latest, NO_TIMESTAMP)
-    if timestamp_ms == _NEWEST:
-        return await _newest(broker, topic, index, ends)
-    if timestamp_ms < 0:
+    if timestamp_ms < 0 and timestamp_ms != _NEWEST:
         return _NOT_FOUND
-    if ends.log_start < ends.table_end:
-        old = await broker.log.history.offset_for_timestamp(
-            topic, index, timestamp_ms, ends.log_start
-        )
-        if old is not None:
-            return old
+    search = _newest if timestamp_ms == _NEWEST else _first_at
+    while True:
+        found = await search(broker, topic, partition, timestamp_ms, ends)
+        now = (await broker.log.index.locate(partition, 0, 0)).ends
+        # Else records went from one part to the other meanwhile, past both searches.
+        if now.table_end == ends.table_end:
+            return found
+        ends = now
+
+
+async def _first_at(
+    broker: Broker, topic: Topic, partition: TopicPartition, timestamp_ms: int, ends: PartitionEnds
+) -> TimestampedOffset:
+    """The first record at or after the time."""
+    old = range(ends.log_start, ends.table_end)
+    if old:
+        history = broker.log.history
+        found = await history.offset_for_timestamp(topic, partition.number, timestamp_ms, old)
+        if found is not None:
+            return found
     return await broker.log.reader.offset_for_timestamp(partition, timestamp_ms) or _NOT_FOUND
 
 
 async def _newest(
-    broker: Broker, topic: Topic, index: int, ends: PartitionEnds
+    broker: Broker, topic: Topic, partition: TopicPartition, _: int, ends: PartitionEnds
 ) -> TimestampedOffset:
     """Of the record with the newest time; the first one where several have it."""
-    found = [await broker.log.reader.offset_of_max_timestamp(find_partition(topic, index))]
-    if ends.log_start < ends.table_end:
-        old = await broker.log.history.offset_of_max_timestamp(topic, index, ends.log_start)
-        found.insert(0, old)
+    found = [await broker.log.reader.offset_of_max_timestamp(partition)]
+    old = range(ends.log_start, ends.table_end)
+    if old:
+        history = broker.log.history
+        found.insert(0, await history.offset_of_max_timestamp(topic, partition.number, old))
     known = [each for each in found if each is not None]
     return max(known, key=lambda each: each.timestamp, default=_NOT_FOUND)
 

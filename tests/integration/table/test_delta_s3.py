@@ -9,14 +9,13 @@ import pytest
 from lakestream_spark.table.columns import OFFSET
 from lakestream_spark.table.delta import Outcome, mirror
 from lakestream_spark.table.delta_log import storage_options
-from lakestream_spark.table.spec import CatalogSpec
 from lakestream_spark.table.upkeep import delta_care, orphans
 from lakestream_spark.table.upkeep.folder import TableFolder
 from lakestream_spark.table.upkeep.orphans import judge
 from lakestream_spark.table.upkeep.policy import OrphanPolicy
 from lakestream_spark.table.upkeep.references import referenced
 from tests.support.delta_tables import GrowingTable, in_delta, in_iceberg
-from tests.support.s3 import NEEDS_S3, S3Server, s3_server
+from tests.support.s3 import NEEDS_S3, S3Server, s3_catalog, s3_server
 
 __all__ = ["s3_server"]
 pytestmark = list(NEEDS_S3)
@@ -24,21 +23,7 @@ pytestmark = list(NEEDS_S3)
 
 @pytest.fixture
 def orders(tmp_path: Path, s3_server: S3Server) -> Iterator[GrowingTable]:
-    options = s3_server.options()
-    assert options.secret_access_key is not None
-    spec = CatalogSpec(
-        name="lake",
-        warehouse=s3_server.new_url(),
-        properties={
-            "type": "sql",
-            "uri": f"sqlite:///{tmp_path}/catalog.db",
-            "s3.endpoint": options.endpoint or "",
-            "s3.region": options.region or "",
-            "s3.access-key-id": options.access_key_id or "",
-            "s3.secret-access-key": options.secret_access_key.get_secret_value(),
-        },
-    )
-    growing = GrowingTable.new(spec)
+    growing = GrowingTable.new(s3_catalog(s3_server, tmp_path))
     yield growing
     growing.close()
 

@@ -33,8 +33,8 @@ async def test_readers_that_come_at_once_share_one_process(
     async with history_process(tmp_path) as history:
         data, found, newest, again = await asyncio.gather(
             history.read(topic, 0, 0, PLENTY),
-            history.offset_for_timestamp(topic, 0, 1, 0),
-            history.offset_of_max_timestamp(topic, 0, 0),
+            history.offset_for_timestamp(topic, 0, 1, range(2)),
+            history.offset_of_max_timestamp(topic, 0, range(2)),
             history.read(topic, 0, 1, PLENTY),
         )
         assert [record.value for record in records_in(data)] == [b"a", b"b"]

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lakestream_spark.core.errors import Unavailable
 from lakestream_spark.kafka.records import Record, TimestampedOffset
 from lakestream_spark.metadata.topics import Topic
 from lakestream_spark.table.append import TableState
@@ -26,7 +27,7 @@ def test_search_by_time_finds_the_first_row_at_or_after(
     expected: int | None,
 ) -> None:
     append_rows(tables, files, rows(0, [b"a", b"b", b"c"]), start=0, end=3)
-    found = history.at_time(topic, timestamp)
+    found = history.at_time(topic, timestamp, range(3))
     assert found == (None if expected is None else TimestampedOffset(expected, expected))
 
 
@@ -65,12 +66,26 @@ def test_answers_are_those_of_looking_at_every_row(
     looked_at = [record for record in sent if record.offset >= first + start]
     if not looked_at:
         return
+    asked = range(first + start, first + len(sent))
     places = [TimestampedOffset(record.offset, record.timestamp) for record in looked_at]
     late = [place for place in places if place.timestamp >= wanted]
-    assert history.at_time(topic, wanted, first + start) == next(iter(late), None)
+    assert history.at_time(topic, wanted, asked) == next(iter(late), None)
     newest = max(place.timestamp for place in places)
     expected = next(place for place in places if place.timestamp == newest)
-    assert history.newest(topic, first + start) == expected
+    assert history.newest(topic, asked) == expected
+
+
+def test_rows_that_went_to_the_table_a_moment_ago_are_found(
+    tables: StreamCatalog, topic: Topic, files: TableFiles, history: LocalHistory
+) -> None:
+    append_rows(tables, files, rows(0, [b"a"]), start=0, end=1)
+    assert history.newest(topic, range(1)) == TimestampedOffset(0, 0)
+    append_rows(tables, files, rows(1, [b"b"]), start=1, end=2)
+    assert history.at_time(topic, 1, range(2)) == TimestampedOffset(1, 1)
+    append_rows(tables, files, rows(2, [b"c"]), start=2, end=3)
+    assert history.newest(topic, range(3)) == TimestampedOffset(2, 2)
+    with pytest.raises(Unavailable):
+        history.newest(topic, range(4))
 
 
 def next_offset(tables: StreamCatalog, files: TableFiles) -> int:

@@ -12,6 +12,25 @@ The packages are the path of a record, and each imports only those above it:
     history       offsets read back from Parquet as a Kafka stream
     ingress       the Kafka broker        spark   the compaction job
     settings, app, cli   settings -> components -> process
+    reading       settings -> what is read in Spark
+
+In Spark: `lakestream_spark.read(spark, "orders")` is a topic as one DataFrame, `view` the same for
+SQL, `session` a local session for both. They are loaded when they are first used, because a broker
+needs no pyspark.
 """
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lakestream_spark.reading import read, session, view
+
 __version__ = "0.1.0"
+__all__ = ["read", "session", "view"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from lakestream_spark import reading
+
+    return getattr(reading, name)

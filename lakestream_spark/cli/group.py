@@ -30,6 +30,10 @@ COMMANDS: Mapping[str, CommandEntry] = {
         "lakestream_spark.cli.flush:flush",
         "Have the running compaction commit everything acknowledged so far, and wait.",
     ),
+    "group": CommandEntry(
+        "lakestream_spark.cli.groups:group",
+        "Move a consumer group to a table snapshot, a time or an offset.",
+    ),
     "ingress": CommandEntry(
         "lakestream_spark.cli.ingress:ingress",
         "Run Kafka brokers until they are told to stop.",

@@ -6,10 +6,8 @@ from lakestream_spark.ingress.broker import Limits
 from lakestream_spark.ingress.cluster import Liveness
 from lakestream_spark.ingress.housekeeping import HousekeepingPolicy
 from lakestream_spark.ingress.server import ConnectionLimits
-from lakestream_spark.objectstore.options import StoreOptions
-from lakestream_spark.objectstore.spec import StoreSpec
+from lakestream_spark.settings.storage import catalog_spec, wal_stores
 from lakestream_spark.settings.tree import Settings
-from lakestream_spark.table.spec import CatalogSpec
 from lakestream_spark.table.upkeep.policy import (
     MergePolicy,
     OrphanPolicy,
@@ -19,27 +17,18 @@ from lakestream_spark.table.upkeep.policy import (
 from lakestream_spark.wal.reclaim import ReclaimPolicy
 from lakestream_spark.wal.writer import FlushPolicy
 
-
-def catalog_spec(settings: Settings) -> CatalogSpec:
-    catalog = settings.catalog
-    return CatalogSpec(
-        name=catalog.name,
-        warehouse=catalog.warehouse,
-        properties={"type": catalog.type, "uri": catalog.uri, **catalog.properties},
-    )
-
-
-def wal_stores(settings: Settings) -> dict[str, StoreSpec]:
-    """The WAL store of each profile; the options are for stores of the scheme of `store.url`."""
-    options = StoreOptions(**settings.store.model_dump(exclude={"url"}, exclude_defaults=True))
-    scheme = settings.store.url.partition("://")[0]
-    urls = {"cost": settings.store.url, "latency": settings.wal.latency.url}
-    return {
-        profile: StoreSpec(
-            url=url, options=options if url.startswith(f"{scheme}://") else StoreOptions()
-        )
-        for profile, url in urls.items()
-    }
+__all__ = [
+    "catalog_spec",
+    "connection_limits",
+    "flush_policies",
+    "group_limits",
+    "housekeeping_policy",
+    "liveness",
+    "request_limits",
+    "shown_settings",
+    "upkeep_policy",
+    "wal_stores",
+]
 
 
 def flush_policies(settings: Settings) -> dict[str, FlushPolicy]:

@@ -20,7 +20,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lakestream_spark.core.clock import SystemClock
-from lakestream_spark.core.errors import Misconfigured, Unavailable
+from lakestream_spark.core.errors import Unavailable
 from lakestream_spark.core.logs import event
 from lakestream_spark.core.retry import Backoff
 from lakestream_spark.metadata import open_metadata
@@ -30,6 +30,7 @@ from lakestream_spark.spark.driver import CompactDriver
 from lakestream_spark.spark.due import CompactPolicy
 from lakestream_spark.spark.outcome import RESULT_SCHEMA
 from lakestream_spark.spark.planner import Scope
+from lakestream_spark.spark.remote import refuse_remote_sqlite
 from lakestream_spark.spark.source import (
     JOB_OPTION,
     METADATA_OPTION,
@@ -97,7 +98,7 @@ def _run(session: Session, job: CompactJob, stop: Event, *, drain: bool) -> Tall
         try:
             driver.join()
             spark = session()
-            _refuse_remote_sqlite(spark, job)
+            refuse_remote_sqlite(spark, job.metadata_url)
             spark.dataSource.register(WalSource)
             driver.begin()
             _watch(lambda: _start(spark, job, scope, driver), driver, stop, drain=drain)
@@ -176,13 +177,3 @@ def _start(
         .trigger(processingTime=f"{round(1000 * job.policy.poll_s)} milliseconds")
         .start()
     )
-
-
-def _refuse_remote_sqlite(spark: SparkSession, job: CompactJob) -> None:
-    master = spark.conf.get("spark.master", "local") or "local"
-    if job.metadata_url.startswith("sqlite") and not master.startswith("local"):
-        raise Misconfigured(
-            "metadata in SQLite is for one host: with a Spark master elsewhere use PostgreSQL "
-            "(metadata.url = postgresql://...)",
-            master=master,
-        )

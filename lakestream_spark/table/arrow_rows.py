@@ -76,7 +76,7 @@ def batches_of(
     if table.num_rows == 0:
         yield encode_batch([], base_offset=first, last_offset=after - 1)
         return
-    pieces = pieces_of(_in_order(table))
+    pieces = pieces_of(in_order(table))
     ends = [piece[OFFSET][0].as_py() for piece in pieces[1:]]
     for piece, end in zip(pieces, [*ends, after], strict=True):
         yield from encode(
@@ -84,7 +84,7 @@ def batches_of(
         )
 
 
-def _in_order(table: pa.Table) -> pa.Table:
+def in_order(table: pa.Table) -> pa.Table:
     """Foreign engines write rows in any order."""
     offsets = table[OFFSET].to_numpy()
     return table.sort_by(OFFSET) if np.any(offsets[1:] < offsets[:-1]) else table

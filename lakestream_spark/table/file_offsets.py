@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from pyiceberg.conversions import from_bytes
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
-from pyiceberg.types import IntegerType, LongType
+from pyiceberg.types import IntegerType, LongType, PrimitiveType
 
 from lakestream_spark.table.columns import ICEBERG_SCHEMA, OFFSET, PARTITION
 from lakestream_spark.table.runs import Run
@@ -24,6 +24,7 @@ Positions: TypeAlias = Mapping[str, frozenset[int]]
 
 _PARTITION_ID: Final = ICEBERG_SCHEMA.find_field(PARTITION).field_id
 _OFFSET_ID: Final = ICEBERG_SCHEMA.find_field(OFFSET).field_id
+_ANYTHING: Final = Run(0, 2**63 - 1)
 
 
 class HiddenOffsets(Exception):
@@ -43,18 +44,34 @@ class DenseFile(NamedTuple):
     run: Run
 
 
+class Bounds(NamedTuple):
+    """Where the rows of a file lie: nowhere but in these partitions, at none but these offsets."""
+
+    partitions: Run
+    offsets: Run
+
+
+def bounds(file: DataFile) -> Bounds:
+    """What a file says of itself; one that says nothing may hold anything."""
+    lower, upper = file.lower_bounds or {}, file.upper_bounds or {}
+
+    def between(field_id: int, kind: PrimitiveType) -> Run:
+        if field_id not in lower or field_id not in upper:
+            return _ANYTHING
+        first, last = (int(from_bytes(kind, bound[field_id])) for bound in (lower, upper))
+        return Run(first, last + 1)
+
+    return Bounds(between(_PARTITION_ID, IntegerType()), between(_OFFSET_ID, LongType()))
+
+
 def dense(file: DataFile) -> DenseFile | None:
     """What the bounds of a file with distinct offsets tell, when they tell everything."""
-    lower, upper = file.lower_bounds or {}, file.upper_bounds or {}
-    partition = lower.get(_PARTITION_ID)
-    if partition is None or partition != upper.get(_PARTITION_ID):
+    partitions, offsets = bounds(file)
+    if partitions.next - partitions.first != 1:
         return None
-    if _OFFSET_ID not in lower or _OFFSET_ID not in upper:
+    if offsets.next - offsets.first != file.record_count:
         return None
-    first, last = (int(from_bytes(LongType(), bound[_OFFSET_ID])) for bound in (lower, upper))
-    if last - first + 1 != file.record_count:
-        return None
-    return DenseFile(int(from_bytes(IntegerType(), partition)), Run(first, last + 1))
+    return DenseFile(partitions.first, offsets)
 
 
 def rows_of(io: FileIO, file: DataFile) -> pa.Table:

@@ -1,5 +1,6 @@
 """The repository itself: what lies at its top, what may not stand in it, and what must agree."""
 
+import os
 import re
 import subprocess
 import sys
@@ -130,8 +131,38 @@ def test_the_wheel_holds_the_whole_package(wheel):
     packed = set(zipfile.ZipFile(wheel).namelist())
     package = ROOT / "lakestream_spark"
     files = {str(path.relative_to(ROOT)) for path in tracked() if path.is_relative_to(package)}
-    assert files <= packed
-    assert {name.partition("/")[0].partition("-")[0] for name in packed} == {"lakestream_spark"}
+    # Beside the package and not in it: see the file.
+    mapped = {"lakestream_spark/discovery/pyspark_lakestream.py"}
+    assert files - packed == mapped
+    top = {name.partition("/")[0].partition("-")[0] for name in packed}
+    assert top == {"lakestream_spark", "pyspark_lakestream.py"}
+
+
+def test_spark_finds_the_data_source_in_the_wheel_quickly_and_without_extras(wheel, tmp_path):
+    zipfile.ZipFile(wheel).extractall(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", FIND_SOURCES],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == f"lakestream {tmp_path / 'pyspark_lakestream.py'} []\n"
+
+
+FIND_SOURCES = """
+import sys
+from importlib import import_module
+from pkgutil import iter_modules
+
+# As Spark does, in a process of its own, whenever a session first asks for a data source.
+for info in iter_modules():
+    if info.name.startswith("pyspark_"):
+        module = import_module(info.name)
+        slow = {"numba", "deltalake", "pyiceberg", "pydantic", "kio"} & set(sys.modules)
+        print(module.DefaultSource.name(), module.__file__, sorted(slow))
+"""
 
 
 @pytest.mark.long

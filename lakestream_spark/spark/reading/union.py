@@ -1,0 +1,121 @@
+"""One DataFrame of table and WAL tail, as of one moment.
+
+    one metadata file ─► snapshot id ─► the table half: Spark's own Iceberg reader, pinned to it
+                     └─► its ends ─► the tail half: [ends, acknowledged so far), read by our tasks
+
+What always holds: the halves meet at the ends of the pinned snapshot, so that each offset is in one
+of them whatever is committed, merged or deleted later; the tail half carries offsets only, and
+finds WAL or Parquet when it runs.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+from pyiceberg.table import Table
+from pyspark.sql import DataFrame, SparkSession
+
+from lakestream_spark.core.errors import Misconfigured
+from lakestream_spark.spark.catalogs import catalog_conf
+from lakestream_spark.spark.reading.columns import schema
+from lakestream_spark.spark.reading.installation import Installation, Opened
+from lakestream_spark.spark.reading.options import Edge, ReadOptions
+from lakestream_spark.spark.reading.pieces import Piece
+from lakestream_spark.spark.reading.place import latest, logs
+from lakestream_spark.spark.reading.planning import Losses, tasks_between
+from lakestream_spark.spark.reading.position import TopicPosition
+from lakestream_spark.spark.reading.rows import RowReader
+from lakestream_spark.spark.remote import refuse_remote_sqlite
+from lakestream_spark.table.append import TableState
+from lakestream_spark.table.spec import CatalogSpec
+
+_NO_ICEBERG: Final = (
+    "this Spark session has no Iceberg: start it with Iceberg's Spark runtime among spark.jars, "
+    "or let lakestream_spark.session start one"
+)
+
+
+class Moment(NamedTuple):
+    """A topic as of now: a snapshot of its table, if it has one, and what is not in that."""
+
+    table: str | None
+    snapshot_id: int | None
+    tail: tuple[tuple[Piece, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TailTask:
+    """The function that Spark maps over the numbers of tasks."""
+
+    reader: RowReader
+    tasks: tuple[tuple[Piece, ...], ...]
+
+    def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in numbers:
+            for number in batch.column(0).to_pylist():
+                yield from self.reader.read(self.tasks[number])
+
+
+def union(spark: SparkSession, installation: Installation, topic: str) -> DataFrame:
+    """Table and tail of the topic, with everything that is acknowledged by now."""
+    refuse_remote_sqlite(spark, installation.metadata_url)
+    with closing(Opened(installation)) as opened:
+        moment = now(opened, topic)
+    halves = []
+    if moment.table is not None and moment.snapshot_id is not None:
+        halves.append(_table_half(spark, installation.catalog, moment.table, moment.snapshot_id))
+    if moment.tail or not halves:
+        halves.append(_tail_half(spark, installation, moment.tail))
+    whole = halves[0]
+    for other in halves[1:]:
+        # Columns that others added to the table have no values in the tail.
+        whole = whole.unionByName(other, allowMissingColumns=True)
+    return whole
+
+
+def now(opened: Opened, name: str) -> Moment:
+    """The table first: what is in the snapshot is acknowledged, so the tail ends behind it."""
+    topic = opened.loop.run(opened.metadata.topics.get(name))
+    table = opened.lawful_table(topic)
+    ends: Mapping[int, int] = {} if table is None else TableState.of(table).ends
+    found = logs(opened, ReadOptions(topics=(name,), starting=Edge.LATEST))
+    start = {name: TopicPosition(topic.id, ends)}
+    tail = tasks_between(opened, found, start, latest(found), Losses(fail=True))
+    return Moment(_name(table), None if table is None else _snapshot(table), tuple(tail))
+
+
+def _name(table: Table | None) -> str | None:
+    return None if table is None else ".".join(f"`{part}`" for part in table.name())
+
+
+def _snapshot(table: Table) -> int | None:
+    return table.metadata.current_snapshot_id
+
+
+def _table_half(
+    spark: SparkSession, catalog: CatalogSpec, table: str, snapshot_id: int
+) -> DataFrame:
+    prefix = f"spark.sql.catalog.{catalog.name}"
+    if spark.conf.get(prefix, None) is None:
+        for key, value in catalog_conf(catalog).items():
+            spark.conf.set(key, value)
+    name = f"`{catalog.name}`.{table}"
+    try:
+        # Spark remembers tables for a while, and the snapshot may be newer.
+        spark.catalog.refreshTable(name)
+    except Exception as error:
+        if "org.apache.iceberg" in str(error) and "lugin" in str(error):
+            raise Misconfigured(_NO_ICEBERG) from None
+        raise
+    return spark.sql(f"SELECT * FROM {name} VERSION AS OF {snapshot_id}")
+
+
+def _tail_half(
+    spark: SparkSession, installation: Installation, tasks: tuple[tuple[Piece, ...], ...]
+) -> DataFrame:
+    reader = RowReader(installation=installation)
+    task = TailTask(reader=reader, tasks=tasks)
+    numbers = spark.range(0, len(tasks), 1, max(1, len(tasks)))
+    return numbers.mapInArrow(task, schema(None))  # type: ignore[arg-type]

@@ -1,0 +1,242 @@
+"""Table and tail as one in Spark: as a DataFrame, as a batch and as a stream."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from chispa import assert_df_equality
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
+import lakestream_spark
+from lakestream_spark.reading import DefaultSource
+from tests.support.embedded import catalog_spec
+from tests.support.ingress_process import eventually
+from tests.support.reading import Lake, dense, lake_in, places
+from tests.support.readme import python_blocks
+from tests.support.spark import ignore_sockets_of_spark, spark_session
+
+pytestmark = [pytest.mark.spark, ignore_sockets_of_spark, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+    with lake_in(tmp_path_factory.mktemp("lake")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def spark(lake: Lake) -> Iterator[SparkSession]:
+    with spark_session(catalog_spec(lake.folder)) as session:
+        with suppress(AnalysisException):  # It is installed, and so found without that.
+            session.dataSource.register(DefaultSource)
+        yield session
+
+
+@pytest.fixture
+def topic() -> str:
+    return f"t{uuid4().hex[:12]}"
+
+
+def numbers(first: int, after: int) -> list[bytes]:
+    return [b"%d" % n for n in range(first, after)]
+
+
+def read(spark: SparkSession, lake: Lake, topic: str) -> DataFrame:
+    return lakestream_spark.read(spark, topic, data=lake.data)
+
+
+def batch(spark: SparkSession, lake: Lake, topic: str, **options: str) -> DataFrame:
+    named = {"data": lake.data, "subscribe": topic, **options}
+    return spark.read.format("lakestream").options(**named).load()
+
+
+def test_every_offset_is_there_once_while_records_come_and_are_committed(
+    spark: SparkSession, lake: Lake, topic: str
+) -> None:
+    lake.create(topic, 2)
+    acked = Counter[int]()
+
+    def live() -> None:
+        for _ in range(8):
+            for partition in (0, 1):
+                lake.send(topic, numbers(0, 300), partition=partition)
+                acked[partition] += 300
+            lake.commit()
+
+    seen: list[tuple[DataFrame, list[tuple[int, int]]]] = []
+    with ThreadPoolExecutor(1) as pool:
+        living = pool.submit(live)
+        while not living.done() or len(seen) < 2:
+            before = Counter(acked)
+            frame = read(spark, lake, topic)
+            found = places(frame)
+            ends = Counter(partition for partition, _ in found)
+            assert found == dense(ends[0], ends[1])
+            assert all(ends[partition] >= count for partition, count in before.items())
+            seen.append((frame, found))
+        living.result()
+    lake.forget_wal()
+    assert seen[-1][1] == dense(2400, 2400)
+    # The same moment, though all of it is in the table by now and the WAL is gone.
+    first, found = seen[0]
+    assert places(first) == found
+
+
+def test_the_seam_is_exact_when_the_tail_goes_into_the_table_before_it_is_read(
+    spark: SparkSession, lake: Lake, topic: str
+) -> None:
+    lake.create(topic)
+    lake.send(topic, numbers(0, 50))
+    lake.commit()
+    lake.send(topic, numbers(50, 80))
+    frame = read(spark, lake, topic)
+    lake.send(topic, numbers(80, 90))  # acknowledged after the call: not in the frame
+    lake.commit()
+    lake.forget_wal()
+    rows = [(0, n, b"k", b"%d" % n, [("h", b"1"), ("none", None)]) for n in range(80)]
+    expected = spark.createDataFrame(
+        rows,
+        "__partition int, __offset bigint, __key binary, __value binary, "
+        "__headers array<struct<key: string, value: binary>>",
+    )
+    found = frame.select("__partition", "__offset", "__key", "__value", "__headers")
+    assert_df_equality(
+        found, expected, ignore_row_order=True, ignore_nullable=True, ignore_metadata=True
+    )
+    plan = frame.where("__offset = 7").select("__offset")._jdf.queryExecution().toString()
+    assert "IcebergScan" in plan
+    assert "__offset = 7" in plan.replace("[", "")
+
+
+def test_a_segment_that_is_gone_and_in_no_table_stops_the_read(
+    spark: SparkSession, lake: Lake, topic: str
+) -> None:
+    lake.create(topic)
+    lake.send(topic, numbers(0, 10))
+    frame = read(spark, lake, topic)
+    before = lake.segments()
+    lake.send(topic, numbers(10, 20))
+    (lost,) = lake.segments() - before
+    lost.unlink()
+    assert places(frame) == dense(10)
+    try:
+        with pytest.raises(Exception, match="data loss"):
+            read(spark, lake, topic).collect()
+        kept = batch(spark, lake, topic, failOnDataLoss="false")
+        assert places(kept) == dense(10)
+    finally:
+        lake.drop(topic)
+
+
+def test_a_batch_begins_and_ends_where_its_options_say(
+    spark: SparkSession, lake: Lake, topic: str
+) -> None:
+    lake.create(topic)
+    lake.send(topic, numbers(0, 10))
+    lake.commit()
+    lake.send(topic, numbers(10, 20))
+    between = batch(
+        spark,
+        lake,
+        topic,
+        startingOffsets=json.dumps({topic: {"0": 7}}),
+        endingOffsets=json.dumps({topic: {"0": 13}}),
+        columns="kafka",
+    )
+    assert between.columns == [
+        *("key", "value", "topic", "partition", "offset"),
+        *("timestamp", "timestampType", "headers"),
+    ]
+    found = between.select("topic", "offset", "value").orderBy("offset").collect()
+    assert [tuple(row) for row in found] == [(topic, n, b"%d" % n) for n in range(7, 13)]
+    snapshot = spark.sql(f"SELECT snapshot_id FROM lake.streams.{topic}.snapshots").first()
+    assert snapshot is not None
+    after = batch(spark, lake, topic, startingSnapshot=str(snapshot[0]))
+    assert places(after) == dense(20)[10:]
+    assert places(batch(spark, lake, topic, startingTimestamp="1700000000000")) == dense(20)
+
+
+def test_what_is_wrong_with_options_is_said_in_a_sentence(
+    spark: SparkSession, lake: Lake, topic: str
+) -> None:
+    with pytest.raises(Exception, match="did you mean startingOffsets"):
+        batch(spark, lake, topic, startingOffset="earliest").collect()
+    with pytest.raises(Exception, match="no such topic"):
+        batch(spark, lake, topic).collect()
+
+
+def test_a_stream_goes_from_history_into_the_tail_and_on_after_a_restart(
+    spark: SparkSession, lake: Lake, topic: str, tmp_path: Path
+) -> None:
+    def start(trigger: dict[str, Any], **options: str) -> Any:
+        named = {"data": lake.data, "subscribe": topic, "startingOffsets": "earliest", **options}
+        stream = spark.readStream.format("lakestream").options(**named).load()
+        writing = stream.writeStream.format("parquet").trigger(**trigger)
+        return writing.option("checkpointLocation", f"{tmp_path}/c").start(f"{tmp_path}/out")
+
+    def streamed() -> list[tuple[int, int]]:
+        return places(spark.read.parquet(f"{tmp_path}/out"))
+
+    lake.create(topic)
+    lake.send(topic, numbers(0, 50))
+    lake.commit()
+    lake.send(topic, numbers(50, 70))
+    start({"availableNow": True}).awaitTermination()
+    assert streamed() == dense(70)
+
+    lake.send(topic, numbers(70, 120))
+    lake.commit()
+    lake.forget_wal()
+    admin = AdminClient({"bootstrap.servers": lake.bootstrap})
+    admin.create_partitions([NewPartitions(topic, 2)])[topic].result(60)
+    lake.send(topic, numbers(0, 40), partition=1)
+    query = start({"processingTime": "100 milliseconds"}, maxOffsetsPerTrigger="60")
+    try:
+        _eventually(query, lambda: _read_so_far(query) >= 90)
+        lake.send(topic, numbers(120, 130))
+        _eventually(query, lambda: _read_so_far(query) >= 100)
+        batches = [each["numInputRows"] for each in query.recentProgress]
+    finally:
+        query.stop()
+    assert max(batches) <= 60
+    assert streamed() == dense(130, 40)
+
+
+def _read_so_far(query: Any) -> int:
+    return sum(each["numInputRows"] for each in query.recentProgress)
+
+
+def _eventually(query: Any, condition: Callable[[], bool]) -> None:
+    def holds() -> bool:
+        assert query.exception() is None, query.exception()
+        return condition()
+
+    eventually(holds)
+
+
+def test_what_the_readme_shows_works(
+    spark: SparkSession, lake: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake.create("orders")
+    lake.send("orders", numbers(0, 150))
+    read_it, view_it, stream_it, _ = (
+        block.replace('"lakestream-data"', repr(lake.data))
+        for block in python_blocks("Read in Spark")
+    )
+    names: dict[str, Any] = {}
+    # One JVM has one context: the session that the block asks for is the one that is there.
+    exec(read_it, names)
+    exec(view_it, names)
+    exec(stream_it, names)
+    assert places(names["orders"]) == dense(150)
+    assert "149" in capsys.readouterr().out
+    assert names["stream"].isStreaming

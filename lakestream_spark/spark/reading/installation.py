@@ -59,14 +59,14 @@ class Opened:
         return catalog.load(catalog.layout(topic.id, topic.name, topic.config))
 
     def in_history(
-        self, topic: Topic, partition: int, timestamp_ms: int, from_offset: int
+        self, topic: Topic, partition: int, timestamp_ms: int, offsets: range
     ) -> TimestampedOffset | None:
-        """The first row of the table from `from_offset` on that is at or after the time."""
+        """The first row of the table among these offsets that is at or after the time."""
         # Here and not above: as in `_tables`.
-        from lakestream_spark.history.messages import Question, What
+        from lakestream_spark.history.messages import Question
         from lakestream_spark.history.reader import TableReader
 
-        question = Question.of(What.AT_TIME, topic, partition, from_offset, timestamp_ms)
+        question = Question.at_time(topic, partition, timestamp_ms, offsets)
         reader = TableReader(self._catalog_spec, _SEARCH_BYTES)
         try:
             return reader.at_time(question)

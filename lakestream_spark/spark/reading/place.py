@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from lakestream_spark.core.errors import Misconfigured, NotFound, UnknownTopic
 from lakestream_spark.core.ids import TopicPartition
+from lakestream_spark.kafka.records import TimestampedOffset
 from lakestream_spark.metadata.topics import Topic
 from lakestream_spark.spark.reading.installation import Opened
 from lakestream_spark.spark.reading.options import (
@@ -119,12 +120,23 @@ def _at_snapshot(opened: Opened, place: AtSnapshot, log: TopicLog) -> TopicPosit
 
 def _at_time(opened: Opened, place: AtTime, log: TopicLog) -> TopicPosition:
     def offset(partition: int, ends: PartitionEnds) -> int:
-        found = None
-        if ends.log_start < ends.table_end:
-            found = opened.in_history(log.topic, partition, place.timestamp_ms, ends.log_start)
-        if found is None:
-            where = TopicPartition(log.topic.id, partition)
-            found = opened.loop.run(opened.wal.offset_for_timestamp(where, place.timestamp_ms))
+        found = _first_at(opened, place, log, partition, ends)
+        now = opened.loop.run(opened.metadata.tables.ends(log.topic.id))[partition]
+        if now.table_end != ends.table_end:
+            # Records went from the WAL into the table meanwhile, past both searches.
+            return offset(partition, now)
         return ends.last_stable if found is None else found.offset
 
     return log.position(offset)
+
+
+def _first_at(
+    opened: Opened, place: AtTime, log: TopicLog, partition: int, ends: PartitionEnds
+) -> TimestampedOffset | None:
+    old = range(ends.log_start, ends.table_end)
+    if old:
+        found = opened.in_history(log.topic, partition, place.timestamp_ms, old)
+        if found is not None:
+            return found
+    where = TopicPartition(log.topic.id, partition)
+    return opened.loop.run(opened.wal.offset_for_timestamp(where, place.timestamp_ms))

@@ -10,6 +10,7 @@ The packages are the path of a record, and each imports only those above it:
     groups        consumer groups: state machine, coordinator, committed offsets
     table         columns, layout, commit protocol
     history       offsets read back from Parquet as a Kafka stream
+    verify        stream and table compared, down to a certificate
     ingress       the Kafka broker        spark   the compaction job
     settings, app, cli   settings -> components -> process
     reading       settings -> what is read in Spark

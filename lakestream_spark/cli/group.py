@@ -54,6 +54,10 @@ COMMANDS: Mapping[str, CommandEntry] = {
         "lakestream_spark.cli.up:up",
         "Run a broker and the compaction of its topics together.",
     ),
+    "verify": CommandEntry(
+        "lakestream_spark.cli.verify:verify_command",
+        "Compare stream and table over a range of offsets, and certify that they are one.",
+    ),
 }
 
 

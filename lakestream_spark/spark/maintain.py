@@ -75,6 +75,7 @@ def _rounds(
             catalog=catalog,
             rewriter=SparkRewriter(session, job.catalog.name),
             intents=metadata.tables,
+            cells=metadata.cells,
             log_starts=metadata.retention,
             clock=clock,
             policy=job.policy,

@@ -40,27 +40,54 @@ class Change:
     removed: Runs
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileChanges:
+    """Data files that came, that went, and that stayed while other rows of them are deleted."""
+
+    added: Sequence[DataFile]
+    removed: Sequence[DataFile]
+    touched: Sequence[DataFile]
+    gone_before: Positions
+    gone_now: Positions
+
+
 def net_change(io: FileIO, base: Snapshot | None, current: Snapshot) -> Change:
     """From the base, whose offsets are distinct, to the current snapshot.
 
     Raises `HiddenOffsets` when a file that came, or a delete, cannot be judged.
     """
+    return offsets_changed(io, file_changes(io, base, current))
+
+
+def file_changes(io: FileIO, base: Snapshot | None, current: Snapshot) -> FileChanges:
+    """From the base to the current snapshot; raises `HiddenOffsets` for a delete by equality."""
     before, now = _manifests(io, base), _manifests(io, current)
     old = _files(io, _only(before, now), ManifestContent.DATA)
     new = _files(io, _only(now, before), ManifestContent.DATA)
     gone_before = deleted_positions(io, _files(io, before.values(), ManifestContent.DELETES))
     gone_now = deleted_positions(io, _files(io, now.values(), ManifestContent.DELETES))
+    added, removed = _difference(new, old), _difference(old, new)
+    changed = {file.file_path for file in (*added, *removed)}
+    touched = _touched(io, now.values(), gone_before, gone_now)
+    return FileChanges(
+        added=added,
+        removed=removed,
+        touched=[file for file in touched if file.file_path not in changed],
+        gone_before=gone_before,
+        gone_now=gone_now,
+    )
+
+
+def offsets_changed(io: FileIO, files: FileChanges) -> Change:
+    """The offsets in files that changed."""
     came: _Gathered = defaultdict(list)
     went: _Gathered = defaultdict(list)
-    added, removed = _difference(new, old), _difference(old, new)
-    for file in added:
-        _gather(came, live_rows_of(io, file, gone_now))
-    for file in removed:
-        _gather_removed(io, went, file, gone_before)
-    changed = {file.file_path for file in (*added, *removed)}
-    for file in _touched(io, now.values(), gone_before, gone_now):
-        if file.file_path not in changed:
-            _gather_touched(io, came, went, file, gone_before, gone_now)
+    for file in files.added:
+        _gather(came, live_rows_of(io, file, files.gone_now))
+    for file in files.removed:
+        _gather_removed(io, went, file, files.gone_before)
+    for file in files.touched:
+        _gather_touched(io, came, went, file, files.gone_before, files.gone_now)
     return Change(added=came, removed=went)
 
 

@@ -91,3 +91,18 @@ def without(runs: Iterable[Run], taken: Iterable[Run]) -> Iterator[Run]:
 def size_of(runs: Iterable[Run]) -> int:
     """How many offsets there are in runs that lie apart."""
     return sum(run.next - run.first for run in runs)
+
+
+def within(runs: Iterable[Run], place: Iterable[Run]) -> Iterator[Run]:
+    """The offsets of the runs that are in the place as well, in order."""
+    own, room = list(joined(runs)), list(joined(place))
+    one = other = 0
+    while one < len(own) and other < len(room):
+        first = max(own[one].first, room[other].first)
+        after = min(own[one].next, room[other].next)
+        if first < after:
+            yield Run(first, after)
+        if own[one].next < room[other].next:
+            one += 1
+        else:
+            other += 1

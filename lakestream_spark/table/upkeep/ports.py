@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from lakestream_spark.core.ids import TopicId, TopicPartition
+from lakestream_spark.metadata.cells import Ledger, TableChange
 from lakestream_spark.metadata.leases import Lease
 from lakestream_spark.metadata.problems import Problem
 from lakestream_spark.metadata.tables import Intent
@@ -37,6 +38,12 @@ class TopicList(Protocol):
 
 class Intents(Protocol):
     async def intent(self, topic_id: TopicId) -> Intent | None: ...
+
+
+class ChangeLedger(Protocol):
+    async def ledger(self, topic_id: TopicId) -> Ledger: ...
+
+    async def record(self, topic_id: TopicId, change: TableChange) -> None: ...
 
 
 class LogStarts(Protocol):

@@ -7,16 +7,14 @@ nothing goes early.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.manifest import DataFile, ManifestContent
 from pyiceberg.table import Table, TableProperties
 
 from lakestream_spark.table.delta_files import MirroredFile, relative_path
-from lakestream_spark.table.layout import ENDS_PROPERTY
-
-UPKEEP_PROPERTY: Final = "lakestream.upkeep"
+from lakestream_spark.table.layout import ENDS_PROPERTY, UPKEEP_PROPERTY
 
 
 class Leaving(NamedTuple):

@@ -94,6 +94,13 @@ def changes_of(table: Table, now_ms: int, policy: SnapshotPolicy) -> SnapshotCha
     return changes._replace(drops=tuple(name for name in changes.drops if name in ours))
 
 
+def without_expiry(table: Table, changes: SnapshotChanges, keep_from: int) -> SnapshotChanges:
+    """The changes, but snapshots from this sequence number on stay."""
+    numbers = {each.snapshot_id: each.sequence_number or 0 for each in table.snapshots()}
+    expired = tuple(each for each in changes.expired if numbers[each] < keep_from)
+    return changes._replace(expired=expired)
+
+
 def _known(snapshot: Snapshot) -> KnownSnapshot:
     summary = snapshot.summary
     is_ours = summary is not None and COMMIT_ID_PROPERTY in summary.additional_properties

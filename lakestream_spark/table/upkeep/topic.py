@@ -25,6 +25,7 @@ from lakestream_spark.table.append import TableAppend, TableState
 from lakestream_spark.table.delta import MirrorResult, Outcome, mirror
 from lakestream_spark.table.delta_changes import live_files
 from lakestream_spark.table.delta_files import MirroredFile
+from lakestream_spark.table.erasures import new_changes
 from lakestream_spark.table.foreign import check_foreign_changes
 from lakestream_spark.table.iceberg import StreamCatalog
 from lakestream_spark.table.outage import asking
@@ -33,7 +34,7 @@ from lakestream_spark.table.upkeep import delta_care, orphans, retention, small_
 from lakestream_spark.table.upkeep.folder import TableFolder
 from lakestream_spark.table.upkeep.on_disk import sync_changes
 from lakestream_spark.table.upkeep.policy import UpkeepPolicy
-from lakestream_spark.table.upkeep.ports import Intents, LogStarts, Rewriter
+from lakestream_spark.table.upkeep.ports import ChangeLedger, Intents, LogStarts, Rewriter
 from lakestream_spark.table.upkeep.references import referenced
 
 _TRIES: Final = 20
@@ -51,6 +52,7 @@ class Tools:
     catalog: StreamCatalog
     rewriter: Rewriter
     intents: Intents
+    cells: ChangeLedger
     log_starts: LogStarts
     clock: Clock
     policy: UpkeepPolicy = field(default_factory=UpkeepPolicy)
@@ -98,11 +100,13 @@ class TopicUpkeep:
 
     async def _snapshots(self) -> None:
         policy = self._tools.policy.snapshots
+        keep_from = await self._take_down_changes()
 
         def work() -> snapshots.SnapshotChanges | None:
             for _ in range(_TRIES):
                 table = self._table()
                 changes = snapshots.changes_of(table, self._tools.clock.wall_ms(), policy)
+                changes = snapshots.without_expiry(table, changes, keep_from)
                 if not changes or snapshots.apply(table, changes):
                     return changes
             return None
@@ -111,6 +115,21 @@ class TopicUpkeep:
         if changes:
             self._count("expired snapshots", len(changes.expired))
             self._count("tags", len(changes.tags))
+
+    async def _take_down_changes(self) -> int:
+        """What others did to rows, while it can be read; from which snapshot on all must stay."""
+        table = await asyncio.to_thread(self._table)
+        # In this order: a commit that is in the table is in the intent, or in the ledger.
+        intent = await self._tools.intents.intent(self._topic.id)
+        ledger = await self._tools.cells.ledger(self._topic.id)
+        found = await asyncio.to_thread(new_changes, table, ledger, in_flight=intent is not None)
+        for change in found.changes:
+            await self._tools.cells.record(self._topic.id, change)
+        self._count("changes by others", len(found.changes))
+        if found.keep_from is not None:
+            return found.keep_from
+        snapshot = table.current_snapshot()
+        return 0 if snapshot is None else snapshot.sequence_number or 0
 
     async def _mirror(self) -> None:
         if "delta" not in self._config.table_formats:

@@ -86,6 +86,7 @@ async def lake(tmp_path: Path, catalog: StreamCatalog) -> AsyncIterator[Lake]:
         catalog=catalog,
         rewriter=LocalRewriter(load),
         intents=metadata.tables,
+        cells=metadata.cells,
         log_starts=metadata.retention,
         clock=SystemClock(),
         policy=POLICY,

@@ -1,0 +1,118 @@
+"""The rows of a cell, read from the table's files: offsets, order, checksum."""
+
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from operator import xor
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyiceberg.io import FileIO
+
+from lakestream_spark.core.errors import Corrupt
+from lakestream_spark.table.cells import sums_of
+from lakestream_spark.table.columns import OFFSET
+from lakestream_spark.table.expected import ExpectedCell
+from lakestream_spark.table.outage import OUTAGES
+from lakestream_spark.table.runs import Run, first_outside, first_repeated, runs_of
+from lakestream_spark.verify.files import LiveFile
+
+
+def check_cell(io: FileIO, files: Sequence[LiveFile], cell: ExpectedCell) -> pa.Table | None:
+    """The rows of the cell, which are what was committed less what was erased; None without any."""
+    own = [
+        file
+        for file in files
+        if file.partition == cell.partition
+        and file.place.first < cell.next
+        and cell.first < file.place.next
+    ]
+    pieces = [piece for file in own for piece in _rows_of(io, file, Run(cell.first, cell.next))]
+    rows = pa.concat_tables(pieces, promote_options="permissive") if pieces else None
+    found = [] if rows is None else runs_of(rows[OFFSET].combine_chunks())
+    _check_offsets(cell, found)
+    checksum = reduce(xor, (each.checksum for each in sums_of(rows)), 0) if rows else 0
+    if checksum != cell.checksum:
+        raise Corrupt(
+            "rows are not those that were committed: their checksum differs",
+            partition=cell.partition,
+            offsets=f"[{cell.first}, {cell.next})",
+            expected=in_hex(cell.checksum),
+            actual=in_hex(checksum),
+            files=", ".join(file.location for file in own),
+        )
+    return rows
+
+
+def in_hex(checksum: int) -> str:
+    return f"{checksum & 0xFFFFFFFFFFFFFFFF:016x}"
+
+
+def _check_offsets(cell: ExpectedCell, found: Sequence[Run]) -> None:
+    expected = list(cell.live)
+    repeated = first_repeated(found)
+    lost = first_outside(expected, found)
+    strange = first_outside(found, expected)
+    for offset, sentence in (
+        (repeated, "an offset is in the table twice"),
+        (lost, "data loss: a row that was committed is in no file, and nothing explains it"),
+        (strange, "a row is in the table that was never committed, or was erased"),
+    ):
+        if offset is not None:
+            raise Corrupt(sentence, partition=cell.partition, offset=offset)
+
+
+def _rows_of(io: FileIO, file: LiveFile, place: Run) -> Iterator[pa.Table]:
+    """The live rows of a file in a place, row group by row group."""
+    try:
+        with io.new_input(file.location).open() as stream, pq.ParquetFile(stream) as parquet:
+            start, last = 0, -1
+            for number in range(parquet.num_row_groups):
+                count = parquet.metadata.row_group(number).num_rows
+                if _may_hold(parquet, number, place):
+                    rows = parquet.read_row_group(number)
+                    last = _check_order(rows, last, file)
+                    yield _within(rows, start, place, file)
+                start += count
+    except (*OUTAGES, pa.ArrowInvalid) as error:
+        raise Corrupt(
+            f"a data file cannot be read: {error}",
+            partition=file.partition,
+            file=file.location,
+        ) from error
+
+
+def _may_hold(parquet: pq.ParquetFile, number: int, place: Run) -> bool:
+    group = parquet.metadata.row_group(number)
+    columns = (group.column(each) for each in range(group.num_columns))
+    bounds = next((own.statistics for own in columns if own.path_in_schema == OFFSET), None)
+    if bounds is None or not bounds.has_min_max:
+        return True
+    return bool(bounds.min < place.next and place.first <= bounds.max)
+
+
+def _check_order(rows: pa.Table, last: int, file: LiveFile) -> int:
+    offsets = rows[OFFSET].to_numpy()
+    if not len(offsets):
+        return last
+    if file.is_sorted:
+        before = np.concatenate(([last], offsets[:-1]))
+        wrong = np.flatnonzero(offsets <= before)
+        if len(wrong):
+            raise Corrupt(
+                "a data file is not in offset order, though the table says so",
+                partition=file.partition,
+                offset=int(offsets[wrong[0]]),
+                file=file.location,
+            )
+    return int(offsets[-1])
+
+
+def _within(rows: pa.Table, start: int, place: Run, file: LiveFile) -> pa.Table:
+    if file.deleted:
+        kept = [at for at in range(len(rows)) if start + at not in file.deleted]
+        rows = rows.take(kept)
+    offsets = rows[OFFSET]
+    inside = pc.and_(pc.greater_equal(offsets, place.first), pc.less(offsets, place.next))
+    return rows.filter(inside)

@@ -1,0 +1,172 @@
+"""The table's files by metadata alone: all there, none twice, as many rows as there should be.
+
+Exact without opening a data file: paths and sizes from one listing of the table's folder, offsets
+and rows from the snapshot's manifests, what should be there from the cells.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pyiceberg.manifest import DataFile, ManifestContent
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+
+from lakestream_spark.core.errors import Corrupt
+from lakestream_spark.table.columns import SORT_ORDER
+from lakestream_spark.table.delta_files import mirrored_file
+from lakestream_spark.table.file_offsets import Positions, deleted_positions
+from lakestream_spark.table.runs import Run, joined, without
+from lakestream_spark.table.upkeep.folder import TableFolder
+from lakestream_spark.verify.pinned import Pinned
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveFile:
+    """A data file of the snapshot, with its rows that are not deleted."""
+
+    path: str
+    location: str
+    partition: int
+    place: Run
+    rows: int
+    size: int
+    is_sorted: bool
+    """Whether the table says that its rows are in offset order."""
+    deleted: frozenset[int]
+
+
+def live_files(pinned: Pinned) -> list[LiveFile]:
+    """The files of the pinned snapshot, in offset order; each is there, whole, and once."""
+    if pinned.table is None or pinned.snapshot is None:
+        return []
+    files = sorted(
+        _files(pinned.table, pinned.snapshot), key=lambda each: (each.partition, each.place)
+    )
+    listed = TableFolder(pinned.table).list()
+    seen: set[str] = set()
+    for file in files:
+        if file.path in seen:
+            _refuse("a data file is in the snapshot twice", file)
+        seen.add(file.path)
+        if file.path not in listed:
+            _refuse("data loss: a data file of the table is not in the store", file)
+        if listed[file.path] != file.size:
+            _refuse(
+                f"a data file has {listed[file.path]} bytes, but the table says {file.size}", file
+            )
+    return files
+
+
+def _files(table: Table, snapshot: Snapshot) -> Iterator[LiveFile]:
+    manifests = snapshot.manifests(table.io)
+    deletes = [
+        entry.data_file
+        for manifest in manifests
+        if manifest.content is ManifestContent.DELETES
+        for entry in manifest.fetch_manifest_entry(table.io)
+    ]
+    gone: Positions = deleted_positions(table.io, deletes)
+    specs = table.specs()
+    for manifest in manifests:
+        if manifest.content is not ManifestContent.DATA:
+            continue
+        for entry in manifest.fetch_manifest_entry(table.io):
+            file = mirrored_file(entry, table, specs[manifest.partition_spec_id])
+            own = entry.data_file
+            if file.offsets is None:
+                raise Corrupt("a data file has no bounds of its offsets", file=own.file_path)
+            deleted = gone.get(own.file_path, frozenset())
+            yield LiveFile(
+                path=file.path,
+                location=own.file_path,
+                partition=file.partition,
+                place=Run(file.offsets[0], file.offsets[1] + 1),
+                rows=file.rows - len(deleted),
+                size=file.size,
+                is_sorted=_is_sorted(own, table),
+                deleted=deleted,
+            )
+
+
+def _is_sorted(file: DataFile, table: Table) -> bool:
+    order = table.sort_orders().get(file.sort_order_id or 0)
+    return order is not None and order.fields == SORT_ORDER.fields
+
+
+def _refuse(sentence: str, file: LiveFile) -> None:
+    raise Corrupt(
+        sentence,
+        partition=file.partition,
+        offsets=f"[{file.place.first}, {file.place.next})",
+        file=file.location,
+    )
+
+
+def check_counts(pinned: Pinned, files: Sequence[LiveFile]) -> None:
+    """Whether the files have as many rows as there should be, and none lie between them."""
+    by_partition: Mapping[int, list[LiveFile]] = defaultdict(list)
+    for file in files:
+        by_partition[file.partition].append(file)
+    covered = pinned.expected.covered()
+    for partition, place in pinned.places().items():
+        if partition not in covered:
+            continue
+        groups = _overlapping(by_partition[partition])
+        for group in groups:
+            if group.place.first >= covered[partition].first:
+                _check_group(pinned, partition, group)
+        room = max(place.first, covered[partition].first)
+        between = without([Run(room, max(room, place.next))], [group.place for group in groups])
+        for gap in between:
+            lost = pinned.expected.live(partition, gap)
+            if lost:
+                raise Corrupt(
+                    "data loss: rows that were committed are in no file, and nothing explains it",
+                    partition=partition,
+                    offsets=f"[{lost[0].first}, {lost[0].next})",
+                )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Group:
+    """Files that overlap."""
+
+    place: Run
+    rows: int
+    files: tuple[LiveFile, ...]
+
+
+def _overlapping(files: Sequence[LiveFile]) -> list[_Group]:
+    # Files side by side are counted one by one, so that a difference is found where it is.
+    groups: list[list[LiveFile]] = []
+    end = -1
+    for file in files:
+        if file.place.first < end:
+            groups[-1].append(file)
+        else:
+            groups.append([file])
+        end = max(end, file.place.next)
+    return [
+        _Group(
+            place=next(joined(file.place for file in group)),
+            rows=sum(file.rows for file in group),
+            files=tuple(group),
+        )
+        for group in groups
+    ]
+
+
+def _check_group(pinned: Pinned, partition: int, group: _Group) -> None:
+    expected = pinned.expected.rows_in(partition, group.place)
+    if group.rows == expected:
+        return
+    what = "more rows than were committed" if group.rows > expected else "rows are missing"
+    raise Corrupt(
+        f"{what}, and nothing explains it",
+        partition=partition,
+        offsets=f"[{group.place.first}, {group.place.next})",
+        expected=expected,
+        actual=group.rows,
+        file=group.files[-1].location,
+    )

@@ -1,0 +1,32 @@
+"""spark-submit entry: compare every row of a topic's table with what was committed.
+
+spark-submit [SPARK OPTIONS] pipelines/verify.py TOPIC --data DIR_OR_URL [--conf FILE] [--json]
+"""
+
+import click
+
+from lakestream_spark.cli.exits import run
+from lakestream_spark.cli.options import Loaded
+from lakestream_spark.cli.verify import run_verify, tell, verify_options
+from lakestream_spark.spark.session import submitted_session
+from lakestream_spark.verify.pinned import Asked
+
+
+@click.command()
+@verify_options
+def verify(
+    loaded: Loaded,
+    topic: str,
+    partition: int | None,
+    first: int,
+    after: int | None,
+    as_json: bool,
+) -> None:
+    """Compare every row of a topic over a range of offsets, with the session of spark-submit."""
+    asked = Asked(partition=partition, first=first, next=after)
+    with submitted_session("lakestream-verify") as session:
+        tell(run_verify(loaded.settings, topic, asked, session=session), as_json=as_json)
+
+
+if __name__ == "__main__":
+    raise SystemExit(run(verify, name="verify.py"))

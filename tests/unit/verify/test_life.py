@@ -1,0 +1,124 @@
+"""Merges, rewrites, erasures, expiry and retention keep a topic whole, and every hole is told."""
+
+from pathlib import Path
+
+import pytest
+
+from lakestream_spark.core.ids import TopicId
+from lakestream_spark.metadata.cells import Ledger
+from lakestream_spark.table.append import TableState
+from lakestream_spark.table.delta_changes import files_of
+from lakestream_spark.table.delta_log import open_log
+from lakestream_spark.table.erasures import new_changes
+from lakestream_spark.table.upkeep.policy import (
+    MergePolicy,
+    OrphanPolicy,
+    SnapshotPolicy,
+    UpkeepPolicy,
+)
+from tests.support.delete_files import delete_positions
+from tests.support.verified import BOTH, Platform
+
+HASTY = UpkeepPolicy(
+    merge=MergePolicy(min_files=2),
+    snapshots=SnapshotPolicy(newest=1, hours=0, days=0),
+    orphans=OrphanPolicy(grace_ms=0, metadata_grace_ms=0),
+    seldom_ms=0,
+)
+
+
+@pytest.fixture
+def platform(tmp_path: Path) -> Platform:
+    """Offsets 0 to 199 by two commits, all in the table."""
+    found = Platform(folder=tmp_path)
+    for _ in range(2):
+        found.send(100)
+        found.commit()
+    return found
+
+
+def topic_id(platform: Platform) -> TopicId:
+    return TableState.of(platform.table()).topic_id
+
+
+def whole(platform: Platform) -> str:
+    code, printed = platform.verify()
+    assert code == 0, printed
+    return printed
+
+
+def test_a_topic_stays_whole_through_its_life(platform: Platform) -> None:
+    platform.table().delete("__offset >= 10 AND __offset < 20")
+    erasing = platform.table().current_snapshot()
+    assert erasing is not None
+    explained = f"snapshot {erasing.snapshot_id} at"
+    assert explained in whole(platform), "from the snapshot itself"
+
+    for _ in range(3):
+        platform.maintain(HASTY)
+        platform.send(10)
+        platform.commit()
+    table = platform.table()
+    assert table.snapshot_by_id(erasing.snapshot_id) is None, "expired"
+    printed = whole(platform)
+    assert explained in printed, "from what was written down before"
+    assert "[0, 230) has 220 rows" in printed
+    assert "10 offsets erased by" in printed
+
+    short = {**BOTH, "lakestream.table.retention.ms": "3600000"}
+    platform.with_metadata(lambda metadata: metadata.topics.alter_config(topic_id(platform), short))
+    platform.maintain(HASTY)
+    printed = whole(platform)
+    assert "[0, 230) has 0 rows, checksum 0000000000000000" in printed
+    assert "erased by lakestream (retention)" in printed
+    platform.maintain(HASTY)
+    platform.send(5)
+    platform.commit()
+    assert "[0, 235) has 5 rows" in whole(platform)
+
+
+def test_rows_deleted_by_position_are_told_and_their_files_stay_until_delta_follows(
+    platform: Platform,
+) -> None:
+    table = platform.table()
+    path = min(task.file.file_path for task in table.scan().plan_files())
+    delete_positions(table, path, [3, 4, 50])
+    printed = whole(platform)
+    assert "has 197 rows" in printed
+    assert "3 offsets erased by an engine without a name (delete)" in printed
+    assert "of others is to be mirrored" in printed
+    for _ in range(3):
+        # Nobody here can rewrite the file, so Delta cannot follow.
+        (report,) = platform.maintain(HASTY).values()
+        assert "mirror" in report.failed
+    log = open_log(platform.table())
+    assert log is not None
+    root = Path(platform.table().location().removeprefix("file://"))
+    assert all((root / each).exists() for each in files_of(log))
+    assert "has 197 rows" in whole(platform)
+
+
+def test_an_update_that_keeps_offsets_is_lawful(platform: Platform) -> None:
+    table = platform.table()
+    rows = table.scan("__offset = 7").to_arrow()
+    place = rows.schema.get_field_index("__value")
+    rows = rows.set_column(place, rows.schema.field(place), [[b"other"]])
+    table.overwrite(rows, "__offset = 7")
+    assert "[0, 200) has 200 rows" in whole(platform)
+    platform.maintain(HASTY)
+    assert "[0, 200) has 200 rows" in whole(platform)
+
+
+def test_a_change_of_rows_that_the_ledger_has_not_yet_keeps_its_snapshots(
+    platform: Platform,
+) -> None:
+    platform.table().delete("__offset = 5")
+    table = platform.table()
+    nothing = Ledger({0: 0}, [], [])
+    found = new_changes(table, nothing, in_flight=True)
+    assert found.changes == ()
+    assert found.keep_from is not None
+    known = platform.with_metadata(lambda metadata: metadata.cells.ledger(topic_id(platform)))
+    later = new_changes(table, known, in_flight=True)
+    assert [each.cells[0].gone for each in later.changes if each.cells] == [((5, 6),)]
+    assert later.keep_from is None

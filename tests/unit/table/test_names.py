@@ -96,16 +96,6 @@ def test_first_commit_makes_a_namespace_that_is_missing(
     assert tables._catalog.load_table("sales.orders").location() == stream.files.layout.location
 
 
-def test_table_of_nobody_in_the_namespace_is_left_alone(
-    tmp_path: Path, tables: StreamCatalog, topic_id: TopicId
-) -> None:
-    tables._catalog.create_namespace("sales")
-    tables._catalog.create_table("sales.orders", schema=ICEBERG_SCHEMA)
-    with pytest.raises(RedTable, match="not a stream's") as red:
-        of_topic(tmp_path, tables, topic_id, table_name="sales.orders").append(1)
-    assert "lake.sales.orders RENAME TO lake.sales." in str(red.value.facts["remedy"])
-
-
 def test_two_topics_that_swap_names_keep_their_tables(
     tmp_path: Path, tables: StreamCatalog, topic_id: TopicId
 ) -> None:
@@ -138,16 +128,24 @@ def test_settings_of_the_topic_reach_the_table_with_the_next_append(
     assert after[TOPIC_ID_PROPERTY] == str(topic_id)
 
 
+@pytest.mark.parametrize(
+    ("namespace", "config"), [("streams", {}), ("sales", {"table_name": "sales.orders"})]
+)
 def test_table_of_nobody_under_our_name_is_left_alone(
-    tmp_path: Path, tables: StreamCatalog, topic_id: TopicId
+    tmp_path: Path,
+    tables: StreamCatalog,
+    topic_id: TopicId,
+    namespace: str,
+    config: dict[str, str],
 ) -> None:
-    tables._catalog.create_namespace("streams")
-    tables._catalog.create_table("streams.orders", schema=ICEBERG_SCHEMA)
+    tables._catalog.create_namespace(namespace)
+    tables._catalog.create_table(f"{namespace}.orders", schema=ICEBERG_SCHEMA)
     with pytest.raises(RedTable, match="not a stream's") as red:
-        of_topic(tmp_path, tables, topic_id).append(1)
-    assert "RENAME TO" in str(red.value.facts["remedy"])
-    tables._catalog.rename_table("streams.orders", "streams.theirs")
-    assert of_topic(tmp_path, tables, topic_id).append(1) is Verdict.APPLY
+        of_topic(tmp_path, tables, topic_id, **config).append(1)
+    remedy = str(red.value.facts["remedy"])
+    assert f"lake.{namespace}.orders RENAME TO lake.{namespace}." in remedy
+    tables._catalog.rename_table(f"{namespace}.orders", f"{namespace}.theirs")
+    assert of_topic(tmp_path, tables, topic_id, **config).append(1) is Verdict.APPLY
 
 
 def test_dropped_table_is_red_until_it_is_registered_again(

@@ -36,6 +36,8 @@ class _Remembering(Transaction):
     @property
     def table_metadata(self) -> TableMetadata:
         number = len(self._updates)
+        if number == 0:
+            return self._table.metadata
         if self._worked_out is None or self._worked_out[0] != number:
             self._worked_out = (number, super().table_metadata)
         return self._worked_out[1]

@@ -32,6 +32,12 @@ __all__ = ["read", "session", "view"]
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from lakestream_spark import reading
-
+    try:
+        from lakestream_spark import reading
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "pyspark":
+            raise
+        install = "pip install 'lakestream-spark[spark]'"
+        message = f"lakestream_spark.{name} needs pyspark: {install}"
+        raise ModuleNotFoundError(message, name="pyspark") from error
     return getattr(reading, name)

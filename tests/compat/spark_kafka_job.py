@@ -1,6 +1,6 @@
 """What Spark's own `kafka` sink and source do with a topic: written, read as batch and as stream.
 
-    python spark_kafka_job.py JARS BOOTSTRAP TOPIC FOLDER
+    python -m tests.compat.spark_kafka_job JARS BOOTSTRAP TOPIC FOLDER
 
 A program of its own, because the jars of a session are those of its process.
 """
@@ -11,6 +11,8 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
+
+from tests.support.readme import python_blocks
 
 RECORDS = 200
 
@@ -32,7 +34,9 @@ def main(jars: str, bootstrap: str, topic: str, folder: str) -> None:
         f.concat(f.lit("value-"), f.col("id")).alias("value"),
         f.array(f.struct(f.lit("h").alias("key"), f.lit(b"1").alias("value"))).alias("headers"),
     )
-    rows.write.format("kafka").options(**options, topic=topic).save()
+    *_, write = python_blocks("Read in Spark")
+    write = write.replace("127.0.0.1:9092", bootstrap).replace('"orders"', repr(topic))
+    exec(write.replace('"key", "value"', '"key", "value", "headers"'), {"rows": rows})
     source = {
         **options,
         "subscribe": topic,

@@ -26,7 +26,11 @@ def test_what_the_sink_writes_the_source_reads_as_batch_and_as_stream(
     create_topic(AdminClient({"bootstrap.servers": cluster.bootstrap}), topic, 3)
     jars = ",".join(str(jar) for jar in spark_connector_jars())
     done = subprocess.run(
-        [sys.executable, spark_kafka_job.__file__, jars, cluster.bootstrap, topic, str(tmp_path)],
+        [
+            *(sys.executable, "-m", spark_kafka_job.__name__),
+            *(jars, cluster.bootstrap, topic, str(tmp_path)),
+        ],
+        cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
         check=False,

@@ -165,6 +165,15 @@ for info in iter_modules():
 """
 
 
+def test_reading_without_pyspark_says_what_to_install():
+    code = "import sys; sys.modules['pyspark'] = None; import lakestream_spark as l; l.read"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    last = done.stderr.splitlines()[-1]
+    assert last.endswith(
+        "lakestream_spark.read needs pyspark: pip install 'lakestream-spark[spark]'"
+    )
+
+
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_a_base_install_is_a_command_without_pyspark(wheel, tmp_path):

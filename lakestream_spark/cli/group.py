@@ -26,6 +26,10 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "config": CommandEntry(
         "lakestream_spark.cli.config:config", "Show the settings, where each came from, their docs."
     ),
+    "consume": CommandEntry(
+        "lakestream_spark.cli.consume:consume",
+        "Print records: those in the table and those that come, in one stream.",
+    ),
     "flush": CommandEntry(
         "lakestream_spark.cli.flush:flush",
         "Have the running compaction commit everything acknowledged so far, and wait.",
@@ -46,9 +50,16 @@ COMMANDS: Mapping[str, CommandEntry] = {
         "lakestream_spark.cli.offsets:offsets",
         "Show which offsets a snapshot of a table reaches, or which snapshot reaches an offset.",
     ),
+    "produce": CommandEntry(
+        "lakestream_spark.cli.produce:produce",
+        "Send a record for each line of the standard input, and wait until all are acknowledged.",
+    ),
     "skeleton": CommandEntry(
         "lakestream_spark.cli.skeleton:skeleton",
         "Show one record going from a Kafka client through Spark into a table and back.",
+    ),
+    "topic": CommandEntry(
+        "lakestream_spark.cli.topic:topic", "Create, list, describe, alter and delete topics."
     ),
     "up": CommandEntry(
         "lakestream_spark.cli.up:up",

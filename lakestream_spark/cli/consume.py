@@ -1,0 +1,183 @@
+"""`lakestream consume TOPIC`: records on the standard output, from the table and from the tail."""
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from datetime import datetime
+from typing import Any, Final
+
+import click
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+from lakestream_spark.cli.asking import ask
+from lakestream_spark.cli.broker_address import bootstrap, broker_option
+from lakestream_spark.cli.options import Loaded, settings_options
+from lakestream_spark.cli.record_format import headers_of, record_format
+from lakestream_spark.core.errors import NotFound, Rejected
+from lakestream_spark.settings import Settings
+from lakestream_spark.settings.specs import catalog_spec
+
+_ASK_S: Final = 30.0
+_BEGINNING: Final = -2
+_END: Final = -1
+
+
+@click.command()
+@click.argument("topic")
+@settings_options
+@broker_option
+@click.option(
+    "-o",
+    "--offset",
+    "start",
+    default="beginning",
+    show_default=True,
+    help="beginning, end, N, -N (the last N of each partition), @TIME (ms or ISO 8601), or "
+    "snapshot:ID_OR_TAG (what came after that snapshot of the table).",
+)
+@click.option("-p", "--partition", type=click.IntRange(0), help="Only this one.")
+@click.option("-c", "--count", type=click.IntRange(1), help="End after so many records.")
+@click.option("-e", "--exit", "exits", is_flag=True, help="End when nothing is left.")
+@click.option("-f", "--format", "pattern", default=r"%s\n", show_default=True, metavar="PATTERN")
+@click.option("--json", "as_json", is_flag=True, help="An object for each record.")
+def consume(
+    loaded: Loaded,
+    topic: str,
+    broker: str | None,
+    start: str,
+    partition: int | None,
+    count: int | None,
+    exits: bool,
+    pattern: str,
+    as_json: bool,
+) -> None:
+    r"""Print records: those in the table and those that come, in one stream.
+
+    PATTERN: %t topic, %p partition, %o offset, %T time in ms, %k key, %s value, %h headers,
+    %K and %S their lengths, \n and \t as usual, %% a percent sign.
+    """
+    show = _as_json if as_json else record_format(pattern)
+    address = bootstrap(loaded.settings, broker)
+    config = {
+        "bootstrap.servers": address,
+        "group.id": "lakestream-consume",
+        "enable.auto.commit": False,
+        "enable.partition.eof": exits,
+        "auto.offset.reset": "earliest",
+        "log_level": 0,
+    }
+    with closing(Consumer(config)) as consumer:
+        places = _places(consumer, loaded.settings, topic, start, partition)
+        consumer.assign(places)
+        _print(consumer, show, len(places), count)
+
+
+def _print(
+    consumer: Consumer, show: Callable[[Message], bytes], open_ends: int, count: int | None
+) -> None:
+    ended: set[int] = set()
+    printed = 0
+    while printed != count and len(ended) < open_ends:
+        message = consumer.poll(1.0)
+        if message is None:
+            continue
+        error = message.error()
+        if error is None:
+            sys.stdout.buffer.write(show(message))
+            sys.stdout.buffer.flush()
+            printed += 1
+        elif error.code() == KafkaError._PARTITION_EOF:
+            ended.add(message.partition() or 0)
+        elif not error.retriable():
+            raise Rejected(f"the broker refuses to go on: {error.str()}")
+
+
+def _places(
+    consumer: Consumer, settings: Settings, topic: str, start: str, only: int | None
+) -> list[TopicPartition]:
+    """Where to begin in each partition."""
+    known = consumer.list_topics(topic, _ASK_S).topics[topic]
+    if known.error is not None:
+        raise NotFound("no such topic", topic=topic)
+    if only is not None and only not in known.partitions:
+        raise NotFound("the topic has no such partition", topic=topic, partition=only)
+    wanted = sorted(known.partitions) if only is None else [only]
+    begin = _beginnings(consumer, settings, topic, start, wanted)
+    return [TopicPartition(topic, number, begin[number]) for number in wanted]
+
+
+def _beginnings(
+    consumer: Consumer, settings: Settings, topic: str, start: str, wanted: list[int]
+) -> Mapping[int, int]:
+    if start in ("beginning", "earliest"):
+        return dict.fromkeys(wanted, _BEGINNING)
+    if start in ("end", "latest"):
+        return dict.fromkeys(wanted, _END)
+    if start.startswith("snapshot:"):
+        ends = _snapshot_ends(settings, topic, start.removeprefix("snapshot:"))
+        return {number: ends.get(number, 0) for number in wanted}
+    if start.startswith("@"):
+        time = _time_ms(start[1:])
+        asked = [TopicPartition(topic, number, time) for number in wanted]
+        found = consumer.offsets_for_times(asked, _ASK_S)
+        return {each.partition: each.offset for each in found}
+    try:
+        number = int(start)
+    except ValueError:
+        raise click.BadParameter(
+            f"{start!r} is no beginning: see --help", param_hint="--offset"
+        ) from None
+    if number >= 0:
+        return dict.fromkeys(wanted, number)
+    return {each: _last(consumer, TopicPartition(topic, each), -number) for each in wanted}
+
+
+def _last(consumer: Consumer, place: TopicPartition, count: int) -> int:
+    low, high = consumer.get_watermark_offsets(place, _ASK_S)
+    return max(low, high - count)
+
+
+def _time_ms(text: str) -> int:
+    if text.isdecimal():
+        return int(text)
+    try:
+        return int(datetime.fromisoformat(text).timestamp() * 1000)
+    except ValueError:
+        raise click.BadParameter(
+            f"{text!r} is neither milliseconds nor a time like 2026-01-31T12:00:00+00:00",
+            param_hint="--offset",
+        ) from None
+
+
+def _snapshot_ends(settings: Settings, name: str, snapshot: str) -> Mapping[int, int]:
+    # Here and not above: most calls need no table.
+    from lakestream_spark.table.iceberg import StreamCatalog
+    from lakestream_spark.table.snapshots import ends_of_snapshot, snapshot_named
+
+    topic = ask(settings, lambda metadata: metadata.topics.get(name))
+    with closing(StreamCatalog.open(catalog_spec(settings))) as catalog:
+        table = catalog.load(catalog.layout(topic.id, topic.name, topic.config))
+        if table is None:
+            raise NotFound("the topic has no table yet", topic=name)
+        return ends_of_snapshot(table, snapshot_named(table, snapshot)).ends
+
+
+def _as_json(message: Message) -> bytes:
+    kind, time = message.timestamp()
+    about: dict[str, Any] = {
+        "topic": message.topic(),
+        "partition": message.partition(),
+        "offset": message.offset(),
+        "timestamp": time,
+        "timestamp_type": "append" if kind == 2 else "create",
+        "key": _text(message.key()),
+        "value": _text(message.value()),
+        "headers": [[name, _text(value)] for name, value in headers_of(message)],
+    }
+    return json.dumps(about, ensure_ascii=False).encode() + b"\n"
+
+
+def _text(value: Any) -> str | None:
+    """Bytes that are no text are shown with replacement characters."""
+    return None if value is None else bytes(value).decode(errors="replace")

@@ -8,6 +8,7 @@ import click
 from lakestream_spark.cli.exits import run
 from lakestream_spark.cli.options import Loaded
 from lakestream_spark.cli.verify import run_verify, tell, verify_options
+from lakestream_spark.core.logs import configure
 from lakestream_spark.spark.session import submitted_session
 from lakestream_spark.verify.pinned import Asked
 
@@ -23,6 +24,8 @@ def verify(
     as_json: bool,
 ) -> None:
     """Compare every row of a topic over a range of offsets, with the session of spark-submit."""
+    log = loaded.settings.log
+    configure(level=log.level, form=log.format, context={"job": "verify"})
     asked = Asked(partition=partition, first=first, next=after)
     with submitted_session("lakestream-verify") as session:
         tell(run_verify(loaded.settings, topic, asked, session=session), as_json=as_json)

@@ -58,6 +58,10 @@ COMMANDS: Mapping[str, CommandEntry] = {
         "lakestream_spark.cli.skeleton:skeleton",
         "Show one record going from a Kafka client through Spark into a table and back.",
     ),
+    "status": CommandEntry(
+        "lakestream_spark.cli.status:status",
+        "Show every topic: stream, table, lag, bytes in WAL and table, and what is wrong with it.",
+    ),
     "topic": CommandEntry(
         "lakestream_spark.cli.topic:topic", "Create, list, describe, alter and delete topics."
     ),

@@ -68,6 +68,8 @@ def verify_command(
     log, the WAL's index and its segments are compared exactly; of rows and bytes a sample is read,
     or all of them with --full. Ends with code 5 at the first difference, and says where it is.
     """
+    log = loaded.settings.log
+    configure(level=log.level, form=log.format, context={"job": "verify"})
     asked = Asked(partition=partition, first=first, next=after)
     tell(run_verify(loaded.settings, topic, asked, sample=sample, full=full), as_json=as_json)
 
@@ -82,8 +84,6 @@ def run_verify(
     session: "Session | None" = None,
 ) -> Certificate:
     """One verification: the full one in the session given, or in a Spark of its own."""
-    log = settings.log
-    configure(level=log.level, form=log.format, context={"job": "verify"})
     if not full and session is None:
         return asyncio.run(_verify(settings, topic, asked, sample, None))
     # Here and not above: only the full mode needs Spark.

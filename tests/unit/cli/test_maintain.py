@@ -59,14 +59,16 @@ def test_the_settings_say_how_often_unless_the_caller_does():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["compact", "maintain"])
-def test_the_spark_submit_entries_are_short_and_have_help(name):
+@pytest.mark.parametrize(
+    ("name", "selects"), [("compact", "--topics"), ("maintain", "--topics"), ("verify", "TOPIC")]
+)
+def test_the_spark_submit_entries_are_short_and_have_help(name, selects):
     entry = ROOT / "pipelines" / f"{name}.py"
     assert len(entry.read_text().splitlines()) <= 60
     done = run(entry, "--help")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"Usage: {name}.py [OPTIONS]")
-    for option in ("--data", "--conf", "--set", "--topics", "--admin-port"):
+    for option in ("--data", "--conf", "--set", selects, "--admin-port"):
         assert option in done.stdout
 
 

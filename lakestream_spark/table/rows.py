@@ -1,14 +1,15 @@
 """Records as rows of the table, and back, exactly.
 
-What a column cannot hold (a header key that is not UTF-8, a time beyond 64-bit microseconds) is
+What a column cannot hold (a header key that is not UTF-8, a time outside the years 1 to 9999) is
 kept whole in `__record`, and reading prefers that.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from lakestream_spark.kafka.arrow.layout import FIRST_TIMESTAMP_MS, LAST_TIMESTAMP_MS
 from lakestream_spark.kafka.records import Record, RecordHeader, decode_record, encode_record
 from lakestream_spark.table.columns import (
     APPEND_TIME,
@@ -23,8 +24,6 @@ from lakestream_spark.table.columns import (
     TIMESTAMP_TYPE,
     VALUE,
 )
-
-_MAX_TIMESTAMP_MS: Final = (2**63 - 1) // 1000
 
 
 class Row(NamedTuple):
@@ -72,7 +71,7 @@ def from_arrow(table: pa.Table) -> Iterator[Row]:
 
 
 def _fits(record: Record) -> bool:
-    if abs(record.timestamp) > _MAX_TIMESTAMP_MS:
+    if not _has_a_date(record.timestamp):
         return False
     try:
         for key, _ in record.headers:
@@ -83,7 +82,11 @@ def _fits(record: Record) -> bool:
 
 
 def _micros(timestamp_ms: int) -> int | None:
-    return timestamp_ms * 1000 if abs(timestamp_ms) <= _MAX_TIMESTAMP_MS else None
+    return timestamp_ms * 1000 if _has_a_date(timestamp_ms) else None
+
+
+def _has_a_date(timestamp_ms: int) -> bool:
+    return FIRST_TIMESTAMP_MS <= timestamp_ms <= LAST_TIMESTAMP_MS
 
 
 def _header_values(headers: Sequence[RecordHeader]) -> list[dict[str, Any]]:

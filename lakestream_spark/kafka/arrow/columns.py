@@ -1,7 +1,8 @@
 """From the arrays that the kernels fill to Arrow arrays, without copying what they hold.
 
 Two columns are not the kernels': header keys that are not UTF-8 are shown with replacement
-characters, and their records, as those with times beyond microseconds, are kept whole besides.
+characters, and their records, as those with times outside the years 1 to 9999, are kept whole
+besides.
 """
 
 from dataclasses import dataclass

@@ -12,6 +12,7 @@ from lakestream_spark.kafka.arrow.layout import (
     BASE_TIMESTAMP,
     END,
     FIELD_BEYOND,
+    FIRST_TIMESTAMP_MS,
     HEADER_KEY_END,
     HEADER_KEY_NULL,
     HEADER_VALUE_END,
@@ -20,10 +21,10 @@ from lakestream_spark.kafka.arrow.layout import (
     KEY_END,
     KEY_VALID,
     LAST_OFFSET_DELTA,
+    LAST_TIMESTAMP_MS,
     LEFT_OVER,
     LEGAL,
     MAX_TIMESTAMP,
-    MAX_TIMESTAMP_MS,
     NO_ROOM_FOR_HEADERS,
     NO_ROOM_FOR_RECORDS,
     NO_SPACE,
@@ -254,5 +255,5 @@ def _set_times(batch: Longs, times: Longs, append_time: Bytes, odd: Bytes, first
         time = batch[MAX_TIMESTAMP] if appended else times[row] + batch[BASE_TIMESTAMP]
         times[row] = time
         append_time[row] = appended
-        if not -MAX_TIMESTAMP_MS <= time <= MAX_TIMESTAMP_MS:
+        if not FIRST_TIMESTAMP_MS <= time <= LAST_TIMESTAMP_MS:
             odd[row] |= ODD_TIME

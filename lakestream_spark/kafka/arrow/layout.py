@@ -40,7 +40,7 @@ ODD: Final = 3
 RECORD_MARKS: Final = 4
 
 ODD_TIME: Final = 1
-"""The time does not fit 64 bits of microseconds."""
+"""The time is outside the years that a timestamp column can have."""
 ODD_HEADER_KEY: Final = 2
 """A header key is not UTF-8."""
 
@@ -61,7 +61,9 @@ VERDICT: Final = 2
 
 SMALLEST_RECORD: Final = 7
 SMALLEST_HEADER: Final = 2
-MAX_TIMESTAMP_MS: Final = (2**63 - 1) // 1000
+# The years 1 to 9999. Others may fit 64 bits of microseconds, but no calendar of Python or SQL.
+FIRST_TIMESTAMP_MS: Final = -62_135_596_800_000
+LAST_TIMESTAMP_MS: Final = 253_402_300_799_999
 
 
 # Why a batch is refused.

@@ -6,13 +6,16 @@ import pytest
 from lakestream_spark.core.errors import Corrupt, Unavailable
 from lakestream_spark.kafka.batch import walk
 from lakestream_spark.kafka.codecs import Codec
-from lakestream_spark.kafka.records import Record
+from lakestream_spark.kafka.records import Record, TimestampedOffset
 from lakestream_spark.metadata import Metadata
 from lakestream_spark.metadata.topics import Topic
 from lakestream_spark.table.iceberg import StreamCatalog
 from lakestream_spark.table.rows import Row
 from tests.support.history import LocalHistory, append_rows, end_of, records_in
 from tests.support.tables import TableFiles, rows
+
+FIRST, LAST = -62_135_596_800_000, 253_402_300_799_999
+"""Milliseconds of the first and the last moment that have a date."""
 
 
 def test_read_goes_on_over_files(
@@ -123,6 +126,24 @@ def test_append_time_makes_a_batch_for_each_time(
     data = history.read(topic, 0)
     assert [header.record_count for _, header in walk(data, where="test")] == [2, 1, 2]
     assert records_in(data) == [row.record for row in sent]
+
+
+@pytest.mark.parametrize(
+    "time",
+    [-1, -(2**63), 2**63 - 1, 2**53, FIRST, LAST, FIRST - 1, LAST + 1],
+)
+def test_a_time_that_no_calendar_has_comes_back_and_keeps_nobody_from_the_table(
+    tables: StreamCatalog, topic: Topic, files: TableFiles, history: LocalHistory, time: int
+) -> None:
+    sent = [Row(Record(0, time, b"k", b"v"), append_time=False), *rows(1, [b"a"])]
+    append_rows(tables, files, sent, start=0, end=2)
+    assert records_in(history.read(topic, 0)) == [row.record for row in sent]
+    table = tables.load(files.layout)
+    assert table is not None
+    assert len(table.scan().to_arrow().to_pylist()) == 2
+    expected = max((row.record for row in sent), key=lambda record: record.timestamp)
+    found = history.newest(topic, range(2))
+    assert found == TimestampedOffset(expected.offset, expected.timestamp)
 
 
 def test_a_file_that_is_lost_is_an_error_that_names_it(

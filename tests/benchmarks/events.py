@@ -138,6 +138,7 @@ def _settings(spec: Spec) -> dict[str, Any]:
         "compression.type": "lz4",
         "queue.buffering.max.messages": 1_000_000,
         "queue.buffering.max.kbytes": 64 * 1024,
+        **spec.get("settings", {}),
     }
 
 

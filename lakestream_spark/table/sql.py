@@ -58,6 +58,10 @@ class _Cursor(cursor):  # type: ignore[misc]
         with _cut_off(self.connection):
             super().execute(query, vars)
 
+    def executemany(self, query: Any, vars_list: Any) -> None:
+        with _cut_off(self.connection):
+            super().executemany(query, vars_list)
+
 
 @contextmanager
 def _cut_off(conn: connection) -> Iterator[None]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
+from uuid import uuid4
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -14,8 +15,11 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from pyspark.sql import SparkSession
 
 from lakestream_spark.cli.jobs import compact_job, maintain_job
+from lakestream_spark.cli.verify import run_verify
 from lakestream_spark.spark.compact import drain
 from lakestream_spark.spark.maintain import maintain_once
+from lakestream_spark.table.columns import HEADERS, KEY, OFFSET, PARTITION, TIMESTAMP, VALUE
+from lakestream_spark.verify.pinned import Asked
 from tests.compat.kafka_python import PATIENT, KafkaConsumer, sockets_it_forgets
 from tests.compat.kafka_python import TopicPartition as PlainPartition
 from tests.support.embedded import catalog_spec, lake_settings
@@ -112,9 +116,39 @@ class Platform:
         return [path for path in (self.folder / "wal").rglob("*") if path.is_file()]
 
     def check(self, broker: Listening) -> None:
-        """Two clients read everything from offset 0 on, and the certificate is given."""
+        """Two clients read everything from offset 0 on, and a certificate is given."""
         assert by_librdkafka(broker.kafka, self.ends) == self.wanted
         assert by_kafka_python(broker.kafka, self.ends) == self.wanted
+        run_verify(lake_settings(self.folder), TOPIC, Asked())
+
+    def streamed(self) -> list[Seen]:
+        """What a Spark stream gets from offset 0 to the newest record."""
+        name = f"whole_life_{uuid4().hex}"
+        query = (
+            self.spark.readStream.format("lakestream")
+            .option("data", str(self.folder))
+            .option("subscribe", TOPIC)
+            .option("startingOffsets", "earliest")
+            .load()
+            .writeStream.format("memory")
+            .queryName(name)
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        rows = self.spark.table(name).orderBy(PARTITION, OFFSET)
+        times = rows.selectExpr("*", f"unix_millis({TIMESTAMP}) AS ms").collect()
+        return [
+            Seen(
+                row[PARTITION],
+                row[OFFSET],
+                row["ms"],
+                None if row[KEY] is None else bytes(row[KEY]),
+                None if row[VALUE] is None else bytes(row[VALUE]),
+                tuple((h[0], None if h[1] is None else bytes(h[1])) for h in row[HEADERS]),
+            )
+            for row in times
+        ]
 
     def erase(self, condition: str) -> None:
         """A data subject leaves: rows go by SQL."""
@@ -211,6 +245,7 @@ def test_the_life_of_a_stream(platform: Platform) -> None:
 
     with platform.broker() as broker:  # Everything comes from Parquet now.
         platform.check(broker)
+        assert platform.streamed() == platform.wanted
         spark.sql(
             f"CALL lake.system.rewrite_data_files(table => 'streams.{TOPIC}', strategy => 'sort', "
             "sort_order => '__timestamp DESC', options => map('rewrite-all', 'true'))"
@@ -229,3 +264,8 @@ def test_the_life_of_a_stream(platform: Platform) -> None:
 
     with platform.broker() as broker:
         platform.check(broker)
+        assert platform.streamed() == platform.wanted
+    whole = run_verify(
+        lake_settings(platform.folder), TOPIC, Asked(), full=True, session=lambda: spark
+    )
+    print("\n".join(whole.lines()))

@@ -26,6 +26,10 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "config": CommandEntry(
         "lakestream_spark.cli.config:config", "Show the settings, where each came from, their docs."
     ),
+    "connect": CommandEntry(
+        "lakestream_spark.cli.connect:connect",
+        "Print what to type into an engine to read a topic's table.",
+    ),
     "consume": CommandEntry(
         "lakestream_spark.cli.consume:consume",
         "Print records: those in the table and those that come, in one stream.",

@@ -1,0 +1,123 @@
+import asyncio
+import contextlib
+import io
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import duckdb
+import duckdb_extension_avro  # type: ignore[import-untyped]
+import duckdb_extension_iceberg  # type: ignore[import-untyped]
+import pytest
+
+from lakestream_spark.cli.connect import ENGINES, Place
+from lakestream_spark.cli.exits import run
+from lakestream_spark.cli.group import lakestream
+from lakestream_spark.core.clock import SystemClock
+from lakestream_spark.core.errors import Misconfigured
+from lakestream_spark.metadata import open_metadata
+from lakestream_spark.metadata.topics import Topic
+from lakestream_spark.table.iceberg import CatalogSpec, StreamCatalog
+from tests.support.embedded import catalog_spec, metadata_url
+from tests.support.stream_tables import StreamTable
+from tests.support.tables import TableFiles
+
+REMOTE = Place(
+    topic="orders",
+    data="s3://lake",
+    catalog=CatalogSpec(
+        name="lake",
+        warehouse="s3://lake/warehouse",
+        properties={
+            "type": "sql",
+            "uri": "postgresql+psycopg2://me:hush@db:5432/lake",
+            "s3.secret-access-key": "hush",
+        },
+    ),
+    identifier=("streams", "orders"),
+    location="s3://lake/warehouse/streams/orders-1",
+    metadata="s3://lake/warehouse/streams/orders-1/_iceberg/00001-a.metadata.json",
+    has_delta=True,
+)
+
+
+async def created(folder: Path) -> Topic:
+    metadata = await open_metadata(metadata_url(folder), clock=SystemClock())
+    try:
+        return await metadata.topics.create("orders")
+    finally:
+        await metadata.close()
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    """With a topic of five rows."""
+    topic = asyncio.run(created(tmp_path))
+    with contextlib.closing(StreamCatalog.open(catalog_spec(tmp_path))) as tables:
+        StreamTable(tables=tables, files=TableFiles.of(tmp_path, tables, topic)).append(5)
+    return tmp_path
+
+
+def told(folder: Path, capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+    assert run(lakestream, ["connect", *words, "--data", str(folder)]) == code
+    said = capsys.readouterr()
+    return said.out + said.err
+
+
+def test_what_is_said_of_pyiceberg_reads_the_table(
+    lake: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = told(lake, capsys, "pyiceberg", "orders")
+    names: dict[str, object] = {}
+    with contextlib.redirect_stdout(io.StringIO()) as shown:
+        exec(program, names)
+    names["catalog"].close()  # type: ignore[attr-defined]
+    assert "__offset: [[0,1,2,3,4]]" in shown.getvalue()
+
+
+def test_what_is_said_of_duckdb_reads_the_table(
+    lake: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (query,) = re.findall("SELECT .*", told(lake, capsys, "duckdb", "orders"))
+    with duckdb.connect() as connection:
+        for extension in (duckdb_extension_avro, duckdb_extension_iceberg):
+            (file,) = Path(extension.__file__).parent.rglob("*.duckdb_extension")
+            connection.load_extension(str(file))
+        assert len(connection.execute(query).fetchall()) == 5
+
+
+def test_what_is_said_of_spark_names_the_catalog_and_the_table(
+    lake: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = told(lake, capsys, "spark", "orders")
+    assert f"spark.sql.catalog.lake.uri=jdbc:sqlite:{lake}/catalog.db" in said
+    assert "FROM lake.streams.orders" in said
+    assert f'lakestream_spark.read(spark, "orders", data="{lake}")' in said
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_no_secret_is_shown(engine: str) -> None:
+    said = ENGINES[engine](REMOTE)
+    assert "hush" not in said
+    assert "orders" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("flink", "orders"), "'flink' is not one of spark, duckdb"),
+        (("duckdb", "nobody"), "no such topic"),
+        (("trino", "orders"), "Trino opens no catalog in SQLite"),
+        (("databricks", "orders"), "cannot reach a folder of this machine"),
+        (("snowflake", "orders"), "cannot reach a folder of this machine"),
+    ],
+)
+def test_what_cannot_be_is_said_in_a_sentence(
+    lake: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, str], sentence: str
+) -> None:
+    assert sentence in told(lake, capsys, *words, code=2)
+
+
+def test_databricks_needs_the_delta_log() -> None:
+    with pytest.raises(Misconfigured, match=r"topic alter orders --config lakestream\.table"):
+        ENGINES["databricks"](replace(REMOTE, has_delta=False))

@@ -29,7 +29,13 @@ class Link(asyncio.BufferedProtocol):
         self._body: bytearray | None = None
         self._about = (0, Kind.ERROR)
         self._filled = 0
+        self._heard_at = 0.0
         self.lost = False
+
+    @property
+    def silent_s(self) -> float:
+        """Since the last byte came, or else since the process was started."""
+        return asyncio.get_running_loop().time() - self._heard_at
 
     async def ask(self, body: bytes) -> Answer:
         """Raises `ReaderGone` when the process ends before it answers."""
@@ -55,6 +61,7 @@ class Link(asyncio.BufferedProtocol):
     # asyncio's side
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._heard_at = asyncio.get_running_loop().time()
         # Not checked: those of uvloop are not asyncio's own class.
         self._transport = cast(asyncio.Transport, transport)
 
@@ -62,6 +69,7 @@ class Link(asyncio.BufferedProtocol):
         return memoryview(self._head if self._body is None else self._body)[self._filled :]
 
     def buffer_updated(self, nbytes: int) -> None:
+        self._heard_at = asyncio.get_running_loop().time()
         self._filled += nbytes
         if self._body is None and self._filled == HEAD.size:
             size, number, kind = HEAD.unpack(self._head)

@@ -11,7 +11,7 @@ import logging
 import socket
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Final
 
 from lakestream_spark.core.errors import LakestreamError, Unavailable
@@ -36,6 +36,8 @@ _ANSWER_WITHIN_S: Final = 25.0
 """Less than clients wait for an answer, so that they get an error that says what is wrong."""
 _SMALLEST_BYTES: Final = 256 * 1024
 _SHARE_IN_FLIGHT: Final = 4
+_LEAST_READS: Final = 8
+"""So many of the largest answers are on their way at once, whatever clients ask for."""
 _SOCKET_BYTES: Final = 4 * 1024 * 1024
 _TRIES: Final = 2
 _LONGEST_PAUSE_S: Final = 5.0
@@ -51,6 +53,7 @@ class HistoryProcess:
         self._start = Start.of(spec, memory_bytes)
         self._answer_within_s = answer_within_s
         self._budget = ByteBudget(memory_bytes // _SHARE_IN_FLIGHT)
+        self._largest = memory_bytes // _SHARE_IN_FLIGHT // _LEAST_READS
         self._opening: asyncio.Task[Link] | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._ended_early = 0
@@ -71,8 +74,9 @@ class HistoryProcess:
 
         Raises `Unavailable` when the table does not reach the offset yet.
         """
-        question = Question.read(topic, partition, offset, max_bytes)
-        charge = max(max_bytes, _SMALLEST_BYTES)
+        size = min(max_bytes, self._largest)
+        question = Question.read(topic, partition, offset, size)
+        charge = max(size, _SMALLEST_BYTES)
         await self._budget.acquire(charge, within_s=self._answer_within_s)
         try:
             return (await self._ask(question)).body
@@ -108,12 +112,23 @@ class HistoryProcess:
             async with asyncio.timeout(self._answer_within_s):
                 answer = await self._answer(body)
         except TimeoutError:
+            self._end_if_silent()
             raise Unavailable(
                 "the table was not read in time", topic=question.topic, partition=question.partition
             ) from None
         if answer.kind is Kind.ERROR:
             raise error_from_body(answer.body)
         return answer
+
+    def _end_if_silent(self) -> None:
+        """A process that says nothing at all any more makes room for one that does."""
+        opening = self._opening
+        if opening is None or not opening.done() or opening.exception() or self._process is None:
+            return
+        link = opening.result()
+        if not link.lost and link.silent_s >= self._answer_within_s:
+            event(_log, logging.ERROR, "the process that reads tables is stuck and is ended")
+            self._process.kill()
 
     async def _answer(self, body: bytes) -> Answer:
         for _ in range(_TRIES):
@@ -151,30 +166,32 @@ class HistoryProcess:
         if self._process is not None:
             code = await asyncio.to_thread(_end, self._process)
             event(_log, logging.WARNING, "the process that reads tables ended", code=code)
-        ours, theirs = socket.socketpair()
-        with theirs:
-            for each in (ours, theirs):
-                each.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BYTES)
-            ours.setblocking(False)
-            try:
-                self._process = await asyncio.to_thread(_started, theirs)
-            except BaseException:
-                ours.close()
-                raise
-        _, link = await loop.create_unix_connection(Link, sock=ours)
+        try:
+            self._process, ours = await asyncio.to_thread(_started)
+            _, link = await loop.create_unix_connection(Link, sock=ours)
+        except OSError as error:
+            sentence = f"the process that reads tables cannot be started: {error}"
+            raise Unavailable(sentence) from error
         link.tell(Kind.START, self._start.to_body())
         return link
 
 
-def _started(theirs: socket.socket) -> "subprocess.Popen[bytes]":
-    """The socket is its standard input; it is in no group of ours, so that Ctrl-C is the broker's
-    to handle."""
-    try:
-        return subprocess.Popen(
+def _started() -> "tuple[subprocess.Popen[bytes], socket.socket]":
+    """A process, and our end of the socket that is its standard input.
+
+    It is in no group of ours, so that Ctrl-C is the broker's to handle.
+    """
+    ours, theirs = socket.socketpair()
+    with theirs, ExitStack() as stack:
+        stack.callback(ours.close)
+        for each in (ours, theirs):
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BYTES)
+        ours.setblocking(False)
+        process = subprocess.Popen(
             _COMMAND, stdin=theirs.fileno(), stdout=subprocess.DEVNULL, start_new_session=True
         )
-    except OSError as error:
-        raise Unavailable(f"the process that reads tables cannot be started: {error}") from error
+        stack.pop_all()
+    return process, ours
 
 
 def _end(process: "subprocess.Popen[bytes]") -> int:

@@ -50,9 +50,10 @@ def local_history(folder: Path, memory_bytes: int = MEMORY) -> Iterator[LocalHis
 
 @asynccontextmanager
 async def history_process(
-    folder: Path, *, memory_bytes: int = MEMORY
+    folder: Path, *, memory_bytes: int = MEMORY, answer_within_s: float = 60.0
 ) -> AsyncIterator[HistoryProcess]:
-    history = HistoryProcess(catalog_spec(folder), memory_bytes)
+    spec = catalog_spec(folder)
+    history = HistoryProcess(spec, memory_bytes, answer_within_s=answer_within_s)
     try:
         yield history
     finally:

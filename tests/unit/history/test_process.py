@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 import uvloop
@@ -75,6 +76,32 @@ async def test_reads_go_on_when_the_process_is_killed_at_any_time(
         for data in await asyncio.gather(*waiting):
             assert [record.value for record in records_in(data)] == [b"a", b"b"]
         assert history.pid != first
+
+
+@pytest.mark.slow
+async def test_a_process_that_hangs_is_replaced(
+    tmp_path: Path, topic: Topic, two_rows: None
+) -> None:
+    async with history_process(tmp_path, answer_within_s=20.0) as history:
+        await history.read(topic, 0, 0, PLENTY)
+        first = history.pid
+        assert first is not None
+        os.kill(first, signal.SIGSTOP)
+        with pytest.raises(Unavailable, match="not read in time"):
+            await history.read(topic, 0, 0, PLENTY)
+        assert len(records_in(await history.read(topic, 0, 0, PLENTY))) == 2
+        assert history.pid != first
+
+
+async def test_an_answer_is_never_larger_than_its_share_of_the_memory(
+    tmp_path: Path, topic: Topic, tables: StreamCatalog, files: TableFiles
+) -> None:
+    noise = np.random.default_rng(7)
+    values: list[bytes | None] = [noise.bytes(1000) for _ in range(3_000)]
+    append_rows(tables, files, rows(0, values), start=0, end=3_000)
+    async with history_process(tmp_path, memory_bytes=16 * 1024 * 1024) as history:
+        data = await history.read(topic, 0, 0, 1 << 30)
+        assert 256 * 1024 < len(data) <= 512 * 1024
 
 
 def test_it_is_asked_over_the_loop_that_a_broker_runs_on(

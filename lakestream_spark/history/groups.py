@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from pyiceberg.io import FileIO
 
+from lakestream_spark.history.overlaps import Bounds, overlapping
 from lakestream_spark.history.parquet import Footer, Footers, read_columns
 from lakestream_spark.history.plan import FileSpan
 from lakestream_spark.kafka.arrow.layout import Longs
@@ -18,14 +19,13 @@ from lakestream_spark.table.columns import OFFSET, PARTITION
 
 
 class Group(NamedTuple):
-    """One row group of a file, and the offsets that its rows lie between."""
+    """One row group of a file, with the bounds of its offsets."""
 
     footer: Footer
     number: int
     position: int
     """Of its first row in the file."""
-    first: int
-    last: int
+    offsets: Bounds
 
     @property
     def rows(self) -> int:
@@ -66,26 +66,15 @@ def groups_of(io: FileIO, footers: Footers, path: str) -> Iterator[Group]:
     for number in range(footer.metadata.num_row_groups):
         rows = footer.rows(number)
         if rows:
-            first, last = footer.bounds(OFFSET, number) or _seen_bounds(io, footer, number)
-            yield Group(footer, number, position, first, last)
+            offsets = footer.bounds(OFFSET, number) or _seen_bounds(io, footer, number)
+            yield Group(footer, number, position, Bounds(*offsets))
         position += rows
 
 
 def spans_of(io: FileIO, footers: Footers, span: FileSpan) -> Sequence[GroupSpan]:
     """The row groups of files that are read together, in the order of their offsets."""
     groups = [group for file in span.files for group in groups_of(io, footers, file.path)]
-    found: list[GroupSpan] = []
-    held: list[Group] = []
-    last = -1
-    for group in sorted(groups, key=attrgetter("first", "last")):
-        if held and group.first > last:
-            found.append(GroupSpan(held[0].first, last, tuple(held)))
-            held = []
-        held.append(group)
-        last = max(last, group.last)
-    if held:
-        found.append(GroupSpan(held[0].first, last, tuple(held)))
-    return found
+    return [GroupSpan(*around, own) for around, own in overlapping(groups, attrgetter("offsets"))]
 
 
 def live_rows(io: FileIO, group: Group, partition: int, deleted: Mapping[str, Longs]) -> LiveRows:

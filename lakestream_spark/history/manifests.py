@@ -13,6 +13,7 @@ from pyiceberg.manifest import DataFile, ManifestContent, ManifestFile
 from pyiceberg.table.snapshots import Snapshot
 
 from lakestream_spark.core.errors import RedTable
+from lakestream_spark.history.overlaps import Bounds
 from lakestream_spark.kafka.arrow.layout import Longs
 from lakestream_spark.table.columns import ICEBERG_SCHEMA, OFFSET, PARTITION, TIMESTAMP
 from lakestream_spark.table.file_offsets import HiddenOffsets, deleted_positions
@@ -21,7 +22,7 @@ _PARTITION_ID: Final = ICEBERG_SCHEMA.find_field(PARTITION).field_id
 _OFFSET_ID: Final = ICEBERG_SCHEMA.find_field(OFFSET).field_id
 _TIMESTAMP_ID: Final = ICEBERG_SCHEMA.find_field(TIMESTAMP).field_id
 _LAST_PARTITION: Final = 2**31 - 1
-LAST_OFFSET: Final = 2**63 - 1
+_LAST_OFFSET: Final = 2**63 - 1
 
 
 class PlannedFile(NamedTuple):
@@ -29,8 +30,8 @@ class PlannedFile(NamedTuple):
 
     path: str
     rows: int
-    partitions: tuple[int, int]
-    offsets: tuple[int, int]
+    partitions: Bounds
+    offsets: Bounds
     newest_micros: int | None
     """No row has a later time; None when the file does not tell, or has rows without a time."""
 
@@ -116,8 +117,10 @@ def _planned(file: DataFile) -> PlannedFile:
     return PlannedFile(
         path=file.file_path,
         rows=file.record_count,
-        partitions=(_bound(lower, _PARTITION_ID, 0), _bound(upper, _PARTITION_ID, _LAST_PARTITION)),
-        offsets=(_bound(lower, _OFFSET_ID, 0), _bound(upper, _OFFSET_ID, LAST_OFFSET)),
+        partitions=Bounds(
+            _bound(lower, _PARTITION_ID, 0), _bound(upper, _PARTITION_ID, _LAST_PARTITION)
+        ),
+        offsets=Bounds(_bound(lower, _OFFSET_ID, 0), _bound(upper, _OFFSET_ID, _LAST_OFFSET)),
         newest_micros=newest if nulls == 0 and _TIMESTAMP_ID in upper else None,
     )
 

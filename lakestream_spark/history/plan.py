@@ -1,15 +1,18 @@
 """A plan: which files to read for an offset, as of one metadata file of the table."""
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pyiceberg.io import FileIO
 
 from lakestream_spark.history.manifests import PlannedFile
+from lakestream_spark.history.overlaps import overlapping
 from lakestream_spark.kafka.arrow.layout import Longs
+
+_OFFSETS: Final = attrgetter("offsets")
 
 
 class FileSpan(NamedTuple):
@@ -41,7 +44,9 @@ class Plan:
         if known is None:
             own = (f for f in self.data if f.partitions[0] <= partition <= f.partitions[1])
             # Two threads that come here at once find the same.
-            known = self._spans[partition] = list(_spans_of(own))
+            known = self._spans[partition] = [
+                FileSpan(*around, files) for around, files in overlapping(own, _OFFSETS)
+            ]
         return known
 
     def at_or_after(self, partition: int, offset: int) -> FileSpan | None:
@@ -54,17 +59,3 @@ class Plan:
         """What tells these deletes of a file's rows from any others; None when there are none."""
         positions = self.deleted.get(path)
         return None if positions is None else hash(positions.tobytes())
-
-
-def _spans_of(files: Iterable[PlannedFile]) -> Iterable[FileSpan]:
-    """Foreign files overlap and hold rows in any order: only their bounds are trusted."""
-    held: list[PlannedFile] = []
-    last = -1
-    for file in sorted(files, key=attrgetter("offsets")):
-        if held and file.offsets[0] > last:
-            yield FileSpan(held[0].offsets[0], last, tuple(held))
-            held = []
-        held.append(file)
-        last = max(last, file.offsets[1])
-    if held:
-        yield FileSpan(held[0].offsets[0], last, tuple(held))

@@ -75,7 +75,7 @@ class OrderedSection:
 
     @property
     def last(self) -> int:
-        return self._group.last
+        return self._group.offsets.last
 
     def find(self, offset: int) -> int | None:
         at = bisect_left(self._offsets, offset)
@@ -94,7 +94,7 @@ class OrderedSection:
             first, after = (int(at) for at in np.searchsorted(self._rows, [begin, end]))
             table = table.take(self._rows[first:after] - begin)
         following = after < len(self._offsets)
-        border = int(self._offsets[after]) if following else self._group.last + 1
+        border = int(self._offsets[after]) if following else self._group.offsets.last + 1
         return RowBlock(table, int(self._offsets[first]), border)
 
     def _take(self, begin: int, end: int) -> pa.Table:
@@ -137,7 +137,7 @@ class MixedSection:
     def load(self, block: int) -> RowBlock:
         first = self._span.first + block * self._window
         after = min(first + self._window, self._span.last + 1)
-        own = [g for g in self._span.groups if g.first < after and g.last >= first]
+        own = [g for g in self._span.groups if g.offsets.first < after and g.offsets.last >= first]
         pieces = [piece for group in own for piece in self._rows_of(group, first, after)]
         rows = pa.concat_tables(pieces) if pieces else ARROW_SCHEMA.empty_table()
         return RowBlock(rows, first, after)

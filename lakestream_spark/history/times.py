@@ -71,7 +71,7 @@ class TimeSearch:
     def _times_of(self, file: PlannedFile) -> Iterator[_Times]:
         """Row group by row group, those with rows of ours."""
         for group in groups_of(self._plan.io, self._footers, file.path):
-            if group.last < self._from:
+            if group.offsets.last < self._from:
                 continue
             live = live_rows(self._plan.io, group, self._partition, self._plan.deleted)
             millis = self._millis(group)

@@ -31,8 +31,8 @@ from tests.support.sparkless import SparklessCompaction
 
 TOPIC = "orders"
 PARTITIONS = 2
-RECORDS = 1_500
-KILLS = 2
+RECORDS = 1_000
+KILLS = 1
 QUICK = ("--set", "wal.cost.flush_interval_ms=20")
 READER = "lakestream_spark.history.process"
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]

@@ -100,7 +100,7 @@ async def measure_column(
 
 
 async def measure(report: Report, options: Options) -> None:
-    load = Load(50_000, 5_000, 100_000, 1) if options.quick else Load(10_000_000, 200_000, 10**6, 7)
+    load = Load(50_000, 5_000, 100_000, 1) if options.quick else Load(10_000_000, 200_000, 10**6, 5)
     with scratch() as folder, ingress(folder) as broker:
         (listening,) = broker.ready()
         create(listening.kafka, [TOPIC], PARTITIONS)

@@ -20,7 +20,7 @@ import lakestream_spark
 from lakestream_spark.reading import DefaultSource
 from tests.support.embedded import catalog_spec
 from tests.support.ingress_process import eventually
-from tests.support.reading import Lake, dense, lake_in, places
+from tests.support.reading import Lake, Place, dense, lake_in, places
 from tests.support.readme import python_blocks
 from tests.support.spark import ignore_sockets_of_spark, spark_session
 
@@ -63,7 +63,7 @@ def test_every_offset_is_there_once_while_records_come_and_are_committed(
     spark: SparkSession, lake: Lake, topic: str
 ) -> None:
     lake.create(topic, 2)
-    acked = Counter[int]()
+    acked = {0: 0, 1: 0}
 
     def live() -> None:
         for _ in range(8):
@@ -72,23 +72,26 @@ def test_every_offset_is_there_once_while_records_come_and_are_committed(
                 acked[partition] += 300
             lake.commit()
 
-    seen: list[tuple[DataFrame, list[tuple[int, int]]]] = []
+    def look() -> tuple[DataFrame, list[Place]]:
+        before = dict(acked)
+        frame = read(spark, lake, topic)
+        found = places(frame)
+        ends = Counter(partition for partition, _ in found)
+        assert found == dense(ends[0], ends[1])
+        assert all(ends[partition] >= count for partition, count in before.items())
+        return frame, found
+
+    seen = [look()]
     with ThreadPoolExecutor(1) as pool:
         living = pool.submit(live)
-        while not living.done() or len(seen) < 2:
-            before = Counter(acked)
-            frame = read(spark, lake, topic)
-            found = places(frame)
-            ends = Counter(partition for partition, _ in found)
-            assert found == dense(ends[0], ends[1])
-            assert all(ends[partition] >= count for partition, count in before.items())
-            seen.append((frame, found))
+        while not living.done():
+            seen.append(look())
         living.result()
     lake.forget_wal()
-    assert seen[-1][1] == dense(2400, 2400)
-    # The same moment, though all of it is in the table by now and the WAL is gone.
-    first, found = seen[0]
-    assert places(first) == found
+    assert look()[1] == dense(2400, 2400)
+    # The same moments, though all of it is in the table by now and the WAL is gone.
+    for frame, found in (seen[0], seen[len(seen) // 2], seen[-1]):
+        assert places(frame) == found
 
 
 def test_the_seam_is_exact_when_the_tail_goes_into_the_table_before_it_is_read(
@@ -183,7 +186,7 @@ def test_a_stream_goes_from_history_into_the_tail_and_on_after_a_restart(
         writing = stream.writeStream.format("parquet").trigger(**trigger)
         return writing.option("checkpointLocation", f"{tmp_path}/c").start(f"{tmp_path}/out")
 
-    def streamed() -> list[tuple[int, int]]:
+    def streamed() -> list[Place]:
         return places(spark.read.parquet(f"{tmp_path}/out"))
 
     lake.create(topic)

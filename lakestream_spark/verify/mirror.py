@@ -47,6 +47,10 @@ async def check_mirror(pinned: Pinned, clock: Clock) -> Mirror | None:
     if log is None:
         raise Corrupt("the topic has no Delta log", root=table.location(), remedy=_REMEDY)
     mirrored = _mirrored(log, pinned)
+    while mirrored > (snapshot.sequence_number or 0) and log.version():
+        # It has followed a newer commit meanwhile.
+        log.load_as_version(log.version() - 1)
+        mirrored = _mirrored(log, pinned)
     behind = _behind(table, snapshot, mirrored)
     if not behind or (newest > mirrored and not waits):
         _compare(table, snapshot, log, mirrored)

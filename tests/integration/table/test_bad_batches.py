@@ -13,14 +13,16 @@ from kio.schema.types import TopicName
 from kio.static.primitive import Records, i16, i32, i32Timedelta
 
 from lakestream_spark.app import RunningBroker
+from lakestream_spark.cli.verify import run_verify
 from lakestream_spark.core.ids import TopicPartition
 from lakestream_spark.kafka.batch import CRC_START, HEADER_BYTES
 from lakestream_spark.metadata.topics import Topic
 from lakestream_spark.objectstore.keys import segment_key
 from lakestream_spark.table.columns import OFFSET
 from lakestream_spark.table.iceberg import StreamCatalog
+from lakestream_spark.verify.pinned import Asked
 from tests.support.batches import make_batch
-from tests.support.embedded import catalog_spec, embedded_lake
+from tests.support.embedded import catalog_spec, embedded_lake, lake_settings
 from tests.support.kafka import Sent, consume, produce
 from tests.support.sparkless import SparklessCompaction
 from tests.support.wire import Wire
@@ -90,6 +92,10 @@ async def test_a_batch_that_contradicts_its_header_is_set_aside_with_its_bytes(l
     assert kept[CRC_AT:] == bad[CRC_AT:]
     got = await asyncio.to_thread(consume, lake.bootstrap, "orders", offset=0, count=3)
     assert [(each.offset, each.value) for each in got] == [(0, b"a"), (1, b"b"), (5, b"f")]
+    certificate = await asyncio.to_thread(run_verify, lake_settings(tmp_path), topic.name, Asked())
+    (hole,) = certificate.partitions[0].holes
+    assert hole.ranges == ((2, 5),)
+    assert hole.why == f"set aside, because {aside.reason}; the bytes are at {aside.path}"
 
 
 @pytest.mark.long

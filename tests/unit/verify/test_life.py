@@ -1,23 +1,32 @@
 """Merges, rewrites, erasures, expiry and retention keep a topic whole, and every hole is told."""
 
+import asyncio
+from contextlib import closing
 from pathlib import Path
+from random import Random
 
 import pytest
 
+from lakestream_spark.core.clock import SystemClock
 from lakestream_spark.core.ids import TopicId
+from lakestream_spark.metadata import Metadata
 from lakestream_spark.metadata.cells import Ledger
 from lakestream_spark.table.append import TableState
 from lakestream_spark.table.delta_changes import files_of
 from lakestream_spark.table.delta_log import open_log
 from lakestream_spark.table.erasures import new_changes
+from lakestream_spark.table.iceberg import StreamCatalog
 from lakestream_spark.table.upkeep.policy import (
     MergePolicy,
     OrphanPolicy,
     SnapshotPolicy,
     UpkeepPolicy,
 )
+from lakestream_spark.verify.mirror import check_mirror
+from lakestream_spark.verify.pinned import Asked, Pinned, Site, pin
 from tests.support.delete_files import delete_positions
-from tests.support.verified import BOTH, Platform
+from tests.support.embedded import catalog_spec
+from tests.support.verified import BOTH, TOPIC, Platform
 
 HASTY = UpkeepPolicy(
     merge=MergePolicy(min_files=2),
@@ -122,3 +131,30 @@ def test_a_change_of_rows_that_the_ledger_has_not_yet_keeps_its_snapshots(
     later = new_changes(table, known, in_flight=True)
     assert [each.cells[0].gone for each in later.changes if each.cells] == [((5, 6),)]
     assert later.keep_from is None
+
+
+def test_a_mirror_that_went_on_is_compared_at_the_version_of_the_snapshot(
+    platform: Platform,
+) -> None:
+    spec = catalog_spec(platform.folder)
+
+    async def pinned_now(metadata: Metadata) -> Pinned:
+        with closing(StreamCatalog.open(spec)) as catalog:
+            site = Site(
+                metadata=metadata,
+                catalog=catalog,
+                spec=spec,
+                stores={},
+                clock=SystemClock(),
+                random=Random(),
+            )
+            return await pin(site, await metadata.topics.get(TOPIC), Asked())
+
+    before = platform.with_metadata(pinned_now)
+    platform.send(10)
+    platform.commit()
+    found = asyncio.run(check_mirror(before, SystemClock()))
+    log = open_log(platform.table())
+    assert found is not None
+    assert log is not None
+    assert (found.version, found.late) == (log.version() - 1, None)

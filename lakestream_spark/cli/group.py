@@ -34,6 +34,10 @@ COMMANDS: Mapping[str, CommandEntry] = {
         "lakestream_spark.cli.consume:consume",
         "Print records: those in the table and those that come, in one stream.",
     ),
+    "cost": CommandEntry(
+        "lakestream_spark.cli.cost:cost",
+        "Tell what a month of a stream costs, beside Kafka on replicated disks.",
+    ),
     "flush": CommandEntry(
         "lakestream_spark.cli.flush:flush",
         "Have the running compaction commit everything acknowledged so far, and wait.",

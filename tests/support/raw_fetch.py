@@ -1,5 +1,6 @@
-"""A Fetch request of one partition, as it goes over a bare connection."""
+"""A Fetch request, of one partition unless told otherwise, over a bare connection."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Final
 
@@ -18,16 +19,20 @@ def fetch_request(
     min_bytes: int = 1,
     max_bytes: int = 1 << 20,
     max_wait: timedelta = timedelta(minutes=10),
+    partitions: Sequence[int] = (0,),
 ) -> Any:
-    """Of partition 0, outside any session."""
+    """Outside any session."""
     api = Asking(wire, fetch.API_KEY, VERSION)
-    partition = api.part(
-        "FetchPartition",
-        partition=0,
-        fetch_offset=offset,
-        current_leader_epoch=-1,
-        log_start_offset=-1,
-        partition_max_bytes=max_bytes,
+    wanted = tuple(
+        api.part(
+            "FetchPartition",
+            partition=partition,
+            fetch_offset=offset,
+            current_leader_epoch=-1,
+            log_start_offset=-1,
+            partition_max_bytes=max_bytes,
+        )
+        for partition in partitions
     )
     return api.part(
         "FetchRequest",
@@ -38,7 +43,7 @@ def fetch_request(
         isolation_level=0,
         session_id=0,
         session_epoch=-1,
-        topics=(api.part("FetchTopic", topic=topic, partitions=(partition,)),),
+        topics=(api.part("FetchTopic", topic=topic, partitions=wanted),),
         forgotten_topics_data=(),
         rack_id="",
     )

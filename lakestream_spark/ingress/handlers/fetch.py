@@ -35,6 +35,7 @@ VERSIONS: Final = range(4, 19)
 _UNKNOWN_ENDS: Final = PartitionEnds(-1, -1, -1, -1)
 _LEADER_EPOCH: Final = 0
 _NOTHING: Final = Pieces()
+_LEAST_SHARE: Final = 128 * 1024
 
 
 class _Read(NamedTuple):
@@ -127,7 +128,7 @@ async def _read_all(broker: Broker, found: list[_Found], max_bytes: int) -> list
     tails = await broker.log.reader.read_many(requests, max_total_bytes=max_bytes)
     left = max_bytes - sum(0 if isinstance(t, LakestreamError) else len(t.pieces) for t in tails)
     reads: list[_Read] = []
-    old: dict[int, Awaitable[_Read]] = {}
+    old: list[int] = []
     for each, tail in zip(found, tails, strict=True):
         if isinstance(tail, LakestreamError):
             reads.append(_Read(each.want, error_code(tail)))
@@ -135,14 +136,24 @@ async def _read_all(broker: Broker, found: list[_Found], max_bytes: int) -> list
         cut = tail.next_offset < tail.ends.high_watermark
         read = _Read(each.want, ErrorCode.none, tail.ends, tail.pieces, cut)
         if each.want.offset < tail.ends.table_end and left > 0:
-            own = min(each.want.max_bytes, left)
-            left -= own
-            old[len(reads)] = _read_history(broker, each, read, own)
+            old.append(len(reads))
         reads.append(read)
-    if old:
-        for index, read in zip(old, await asyncio.gather(*old.values()), strict=True):
-            reads[index] = read
+    old = old[: max(1, left // _LEAST_SHARE)]  # The others are served by the next fetch.
+    for index, read in zip(old, await _read_tables(broker, found, reads, old, left), strict=True):
+        reads[index] = read
     return reads
+
+
+async def _read_tables(
+    broker: Broker, found: list[_Found], reads: list[_Read], old: list[int], left: int
+) -> list[_Read]:
+    """All of them at once, with even shares of the bytes left."""
+    works: list[Awaitable[_Read]] = []
+    for number, index in enumerate(old):
+        own = min(found[index].want.max_bytes, left // (len(old) - number))
+        left -= own
+        works.append(_read_history(broker, found[index], reads[index], own))
+    return await asyncio.gather(*works) if works else []
 
 
 async def _read_history(broker: Broker, each: _Found, read: _Read, max_bytes: int) -> _Read:

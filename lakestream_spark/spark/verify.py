@@ -96,7 +96,7 @@ def _differing(rows: DataFrame, pinned: Pinned) -> list[ExpectedCell]:
 
 def _compared(rows: DataFrame, pinned: Pinned) -> DataFrame:
     """The rows that the cells cover."""
-    covered = pinned.expected.covered()
+    covered = pinned.expected.covered
     conditions = [
         f"({PARTITION} = {partition} AND {OFFSET} >= {max(place.first, covered[partition].first)} "
         f"AND {OFFSET} < {place.next})"

@@ -126,7 +126,7 @@ def _reaches_beyond(change: Change, ledger: Ledger) -> bool:
 
 def _by_cell(change: Change, expected: Expected) -> Iterator[CellChange]:
     """Offsets that went for good and that came from nowhere; rows only if they just went."""
-    covered = expected.covered()
+    covered = expected.covered
     for partition in sorted(change.added.keys() | change.removed.keys()):
         room = [covered[partition]] if partition in covered else []
         went = list(within(change.removed.get(partition, ()), room))
@@ -152,7 +152,7 @@ def _read(
     into: dict[tuple[int, int], CellChange],
 ) -> None:
     """Sum the rows that went and that came, in the cells that are asked for."""
-    covered = expected.covered()
+    covered = expected.covered
     for sign, rows in _rows_of(io, files):
         for partition in pc.unique(rows[PARTITION]).to_pylist():
             room = covered.get(partition)

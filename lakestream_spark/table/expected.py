@@ -4,7 +4,8 @@ Pure. What always holds: every offset that a cell covers is live, or it is a hol
 it; rows and checksum are those of the live ones.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -55,38 +56,32 @@ class Expected:
     """The cells of a table; changes are applied in the order of their snapshots."""
 
     def __init__(self, cells: Iterable[Cell]) -> None:
-        self._cells = {(cell.partition, cell.number): ExpectedCell.of(cell) for cell in cells}
+        self._cells: dict[int, dict[int, ExpectedCell]] = defaultdict(dict)
+        self.covered: dict[int, Run] = {}
+        """Of each partition with cells, the offsets that its last cells cover without a gap."""
+        for cell in sorted(cells):
+            self._cells[cell.partition][cell.number] = ExpectedCell.of(cell)
+            before = self.covered.get(cell.partition)
+            first = before.first if before is not None and before.next == cell.first else cell.first
+            self.covered[cell.partition] = Run(first, cell.next)
 
     def apply(self, change: TableChange) -> None:
         for each in change.cells:
-            cell = self._cells.get((each.partition, each.number))
+            cell = self.cell(each.partition, each.number)
             if cell is not None:
-                self._cells[each.partition, each.number] = cell.changed(each)
+                self._cells[each.partition][each.number] = cell.changed(each)
 
     def cell(self, partition: int, number: int) -> ExpectedCell | None:
-        return self._cells.get((partition, number))
+        return self._cells[partition].get(number) if partition in self._cells else None
 
-    def cells(self, partition: int | None = None) -> Sequence[ExpectedCell]:
-        """In order, all or those of a partition."""
-        return [
-            cell
-            for key, cell in sorted(self._cells.items())
-            if partition is None or key[0] == partition
-        ]
-
-    def covered(self) -> Mapping[int, Run]:
-        """Of each partition with cells, the offsets that its last cells cover without a gap."""
-        found: dict[int, Run] = {}
-        for cell in self.cells():
-            before = found.get(cell.partition)
-            first = before.first if before is not None and before.next == cell.first else cell.first
-            found[cell.partition] = Run(first, cell.next)
-        return found
+    def cells(self, partition: int) -> list[ExpectedCell]:
+        """Of a partition, in order."""
+        return list(self._cells[partition].values()) if partition in self._cells else []
 
     def live(self, partition: int, place: Run) -> list[Run]:
         """The offsets of a partition in a place that have rows."""
         numbers = range(place.first >> CELL_BITS, ((place.next - 1) >> CELL_BITS) + 1)
-        cells = (self._cells.get((partition, number)) for number in numbers)
+        cells = (self.cell(partition, number) for number in numbers)
         return list(joined(run for cell in cells if cell for run in within(cell.live, [place])))
 
     def rows_in(self, partition: int, place: Run) -> int:

@@ -112,7 +112,7 @@ def certify(
 
 def _part(pinned: Pinned, partition: int) -> PartitionPart:
     place, ends = pinned.places()[partition], pinned.ends[partition]
-    cells = [cell for cell in pinned.cells() if cell.partition == partition]
+    cells = pinned.cells(partition)
     known = sum(cell.next - cell.first for cell in cells)
     return PartitionPart(
         partition=partition,

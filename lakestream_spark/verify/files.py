@@ -13,10 +13,11 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from lakestream_spark.core.errors import Corrupt
+from lakestream_spark.history.overlaps import Bounds, overlapping
 from lakestream_spark.table.columns import SORT_ORDER
 from lakestream_spark.table.delta_files import mirrored_file
 from lakestream_spark.table.file_offsets import Positions, deleted_positions
-from lakestream_spark.table.runs import Run, joined, without
+from lakestream_spark.table.runs import Run, without
 from lakestream_spark.table.upkeep.folder import TableFolder
 from lakestream_spark.verify.pinned import Pinned
 
@@ -108,16 +109,17 @@ def check_counts(pinned: Pinned, files: Sequence[LiveFile]) -> None:
     by_partition: Mapping[int, list[LiveFile]] = defaultdict(list)
     for file in files:
         by_partition[file.partition].append(file)
-    covered = pinned.expected.covered()
+    covered = pinned.expected.covered
     for partition, place in pinned.places().items():
         if partition not in covered:
             continue
-        groups = _overlapping(by_partition[partition])
-        for group in groups:
-            if group.place.first >= covered[partition].first:
-                _check_group(pinned, partition, group)
+        # Files side by side are counted one by one, so that a difference is found where it is.
+        for around, group in overlapping(by_partition[partition], _bounds):
+            if around.first >= covered[partition].first:
+                _check_group(pinned, Run(around.first, around.last + 1), group)
         room = max(place.first, covered[partition].first)
-        between = without([Run(room, max(room, place.next))], [group.place for group in groups])
+        files_of_it = [file.place for file in by_partition[partition]]
+        between = without([Run(room, max(room, place.next))], files_of_it)
         for gap in between:
             lost = pinned.expected.live(partition, gap)
             if lost:
@@ -128,45 +130,22 @@ def check_counts(pinned: Pinned, files: Sequence[LiveFile]) -> None:
                 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Group:
-    """Files that overlap."""
-
-    place: Run
-    rows: int
-    files: tuple[LiveFile, ...]
+def _bounds(file: LiveFile) -> Bounds:
+    return Bounds(file.place.first, file.place.next - 1)
 
 
-def _overlapping(files: Sequence[LiveFile]) -> list[_Group]:
-    # Files side by side are counted one by one, so that a difference is found where it is.
-    groups: list[list[LiveFile]] = []
-    end = -1
-    for file in files:
-        if file.place.first < end:
-            groups[-1].append(file)
-        else:
-            groups.append([file])
-        end = max(end, file.place.next)
-    return [
-        _Group(
-            place=next(joined(file.place for file in group)),
-            rows=sum(file.rows for file in group),
-            files=tuple(group),
-        )
-        for group in groups
-    ]
-
-
-def _check_group(pinned: Pinned, partition: int, group: _Group) -> None:
-    expected = pinned.expected.rows_in(partition, group.place)
-    if group.rows == expected:
+def _check_group(pinned: Pinned, place: Run, group: Sequence[LiveFile]) -> None:
+    """Files that overlap, together."""
+    expected = pinned.expected.rows_in(group[0].partition, place)
+    actual = sum(file.rows for file in group)
+    if actual == expected:
         return
-    what = "more rows than were committed" if group.rows > expected else "rows are missing"
+    what = "more rows than were committed" if actual > expected else "rows are missing"
     raise Corrupt(
         f"{what}, and nothing explains it",
-        partition=partition,
-        offsets=f"[{group.place.first}, {group.place.next})",
+        partition=group[0].partition,
+        offsets=f"[{place.first}, {place.next})",
         expected=expected,
-        actual=group.rows,
-        file=group.files[-1].location,
+        actual=actual,
+        file=group[-1].location,
     )

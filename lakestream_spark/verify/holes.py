@@ -23,8 +23,7 @@ class Hole(NamedTuple):
 
 def holes_of(pinned: Pinned, partition: int) -> list[Hole]:
     """Every offset that is missing in the cells that are compared, each with its reason."""
-    cells = [cell for cell in pinned.cells() if cell.partition == partition]
-    left = list(joined(run for cell in cells for run in cell.missing))
+    left = list(joined(run for cell in pinned.cells(partition) for run in cell.missing))
     found: list[Hole] = []
     for ranges, why in _reasons(pinned, partition):
         own = list(within(left, ranges))

@@ -86,16 +86,16 @@ class Pinned:
             if partition in self.asked
         }
 
-    def cells(self) -> list[ExpectedCell]:
-        """The cells that are compared."""
-        places, covered = self.places(), self.expected.covered()
+    def cells(self, partition: int | None = None) -> list[ExpectedCell]:
+        """The cells that are compared, all or those of a partition."""
         return [
             cell
-            for cell in self.expected.cells()
-            if cell.partition in places
-            and cell.first >= covered[cell.partition].first
-            and places[cell.partition].first < cell.next
-            and cell.first < places[cell.partition].next
+            for own, place in self.places().items()
+            if partition in (None, own)
+            for cell in self.expected.cells(own)
+            if self.expected.covered[own].first <= cell.first
+            and place.first < cell.next
+            and cell.first < place.next
         ]
 
     @property

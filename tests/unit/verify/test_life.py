@@ -11,6 +11,7 @@ from lakestream_spark.core.clock import SystemClock
 from lakestream_spark.core.ids import TopicId
 from lakestream_spark.metadata import Metadata
 from lakestream_spark.metadata.cells import Ledger
+from lakestream_spark.metadata.database import Execute, Transaction
 from lakestream_spark.table.append import TableState
 from lakestream_spark.table.delta_changes import files_of
 from lakestream_spark.table.delta_log import open_log
@@ -158,3 +159,21 @@ def test_a_mirror_that_went_on_is_compared_at_the_version_of_the_snapshot(
     assert found is not None
     assert log is not None
     assert (found.version, found.late) == (log.version() - 1, None)
+
+
+def test_what_was_committed_before_sums_were_kept_is_said_to_be_unknown(
+    platform: Platform,
+) -> None:
+    def forget() -> Transaction[None]:
+        yield Execute("DELETE FROM cells")
+
+    platform.with_metadata(lambda metadata: metadata.database.run(forget()))
+    assert "200 offsets were committed before checksums were kept" in whole(platform)
+    platform.send(10)
+    platform.commit()
+    platform.table().delete("__offset < 20 OR __offset = 205")
+    for _ in range(2):
+        printed = whole(platform)
+        assert "200 offsets were committed before checksums were kept" in printed
+        assert "[0, 210) has 9 rows" in printed
+        platform.maintain(HASTY)

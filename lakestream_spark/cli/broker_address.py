@@ -22,7 +22,7 @@ broker_option: Final[Callable[[Callable[..., None]], Callable[..., None]]] = cli
 def bootstrap(settings: Settings, broker: str | None) -> str:
     """Addresses for `bootstrap.servers`; raises `Unavailable` when nobody listens there."""
     given = [broker] if broker else _registered(settings)
-    alive = [address for address in given if _listens(address)]
+    alive = [address for address in given if listens(address)]
     if not alive:
         tried = f" at {', '.join(given)}" if given else ""
         raise Unavailable(f"no broker answers{tried}: start `lakestream up`, or name one: --broker")
@@ -34,7 +34,8 @@ def _registered(settings: Settings) -> list[str]:
     return [f"{node.host}:{node.port}" for node in nodes]
 
 
-def _listens(address: str) -> bool:
+def listens(address: str) -> bool:
+    """Whether somebody takes connections there."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
         raise click.BadParameter(f"{address!r} is not HOST:PORT", param_hint="--broker")

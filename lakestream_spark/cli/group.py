@@ -38,6 +38,10 @@ COMMANDS: Mapping[str, CommandEntry] = {
         "lakestream_spark.cli.cost:cost",
         "Tell what a month of a stream costs, beside Kafka on replicated disks.",
     ),
+    "doctor": CommandEntry(
+        "lakestream_spark.cli.doctor:doctor",
+        "Try what an installation needs, and say what is wrong and what to do about it.",
+    ),
     "flush": CommandEntry(
         "lakestream_spark.cli.flush:flush",
         "Have the running compaction commit everything acknowledged so far, and wait.",

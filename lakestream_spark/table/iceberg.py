@@ -56,6 +56,11 @@ class StreamCatalog:
     def close(self) -> None:
         self._catalog.close()
 
+    def namespaces(self) -> list[str]:
+        """All of the catalog, whoever made them."""
+        with asking((self._spec.name,)):
+            return [".".join(each) for each in self._catalog.list_namespaces()]
+
     def layout(
         self, topic_id: TopicId, topic_name: str, config: Mapping[str, str] | None = None
     ) -> TableLayout:

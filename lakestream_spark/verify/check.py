@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Final, TypeAlias, TypeVar
 
-from lakestream_spark.core.errors import Corrupt
+from lakestream_spark.core.errors import Corrupt, UnknownTopic
 from lakestream_spark.history.reader import TableReader
 from lakestream_spark.table.expected import ExpectedCell
 from lakestream_spark.verify import index
@@ -37,6 +37,10 @@ async def verify(
 ) -> Certificate:
     """Raises `Corrupt` at the first difference; with `check_all` every row is compared."""
     topic = await site.metadata.topics.get(name)
+    if asked.partition is not None and asked.partition >= topic.partitions:
+        raise UnknownTopic(
+            "the topic has no such partition", partition=asked.partition, count=topic.partitions
+        )
     for left in reversed(range(_TRIES)):
         pinned = await pin(site, topic, asked)
         try:

@@ -13,7 +13,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from lakestream_spark.core.clock import Clock
-from lakestream_spark.core.errors import Corrupt, RedTable
+from lakestream_spark.core.errors import Corrupt, RedTable, Rejected
 from lakestream_spark.metadata import Metadata
 from lakestream_spark.metadata.cells import CELL_BITS, Cell, TableChange
 from lakestream_spark.metadata.tables import Quarantined
@@ -52,6 +52,10 @@ class Asked:
     partition: int | None = None
     first: int = 0
     next: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.next is not None and self.next <= self.first:
+            raise Rejected("nothing lies between these offsets", first=self.first, next=self.next)
 
     def __contains__(self, partition: int) -> bool:
         return self.partition is None or self.partition == partition

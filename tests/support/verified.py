@@ -17,6 +17,7 @@ from lakestream_spark.cli.exits import run
 from lakestream_spark.cli.verify import verify_command
 from lakestream_spark.core.clock import SystemClock
 from lakestream_spark.metadata import Metadata, open_metadata
+from lakestream_spark.spark.due import CompactPolicy
 from lakestream_spark.table.iceberg import StreamCatalog
 from lakestream_spark.table.upkeep.maintain import Maintainer, TopicReport
 from lakestream_spark.table.upkeep.policy import UpkeepPolicy
@@ -24,10 +25,11 @@ from lakestream_spark.table.upkeep.topic import Tools
 from tests.support.embedded import catalog_spec, embedded_lake, metadata_url
 from tests.support.kafka import Sent, produce
 from tests.support.local_rewriter import LocalRewriter
-from tests.support.sparkless import SparklessCompaction
+from tests.support.sparkless import SESSION_S, SparklessCompaction
 
 T = TypeVar("T")
 TOPIC = "orders"
+ONE_FILE = CompactPolicy(poll_s=0.02, session_s=SESSION_S)
 BOTH = {"lakestream.table.formats": "iceberg,delta"}
 
 
@@ -49,8 +51,8 @@ class Platform:
             await asyncio.to_thread(produce, lake.bootstrap, TOPIC, sent)
 
     def commit(self) -> None:
-        """Move everything into the table."""
-        compaction = SparklessCompaction(self.folder)
+        """Move everything into the table, as one file."""
+        compaction = SparklessCompaction(self.folder, policy=ONE_FILE)
         try:
             compaction.run_until_drained()
         finally:

@@ -55,6 +55,20 @@ def test_a_whole_topic_gets_its_certificate(platform: Platform) -> None:
     assert (code, f"[0, {IN_TABLE}) has {IN_TABLE} rows" in printed) == (0, True), printed
 
 
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--partition", "7"), "the topic has no such partition"),
+        (("--from", "10", "--to", "10"), "nothing lies between these offsets"),
+    ],
+)
+def test_what_is_not_there_cannot_be_verified(
+    platform: Platform, options: tuple[str, ...], sentence: str
+) -> None:
+    code, printed = platform.verify(*options)
+    assert (code, sentence in printed) == (2, True), printed
+
+
 def drop_file(platform: Platform) -> str:
     path = platform.data_files()[0]
     path.unlink()

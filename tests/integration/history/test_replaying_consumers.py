@@ -155,14 +155,13 @@ def test_every_replay_gets_every_record_once_whatever_happens_below(tmp_path: Pa
                 replays = [pool.submit(replay, listening.kafka, RECORDS) for _ in range(2)]
                 for each in replays:
                     assert each.result() == sent(RECORDS)
-                while blows["kills"] == 0:
+                # Blows that hit nothing prove nothing.
+                while not (blows["kills"] and blows["merges"]):
                     assert replay(listening.kafka, RECORDS) == sent(RECORDS)
             finally:
                 over.set()
                 hitting.result()
             sending.result()
-        # Blows that hit nothing prove nothing.
-        assert blows["merges"] > 0
         tables.close()
         assert broker.stop() == 0, "".join(broker.log)
 

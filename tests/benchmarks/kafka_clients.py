@@ -30,6 +30,28 @@ def values(size: int) -> list[bytes]:
     return [random.randbytes(size // 2 + 1).hex().encode()[:size] for _ in range(_VALUES)]
 
 
+def documents(size: int) -> list[bytes]:
+    """JSON events with names, words and numbers, padded to about this size."""
+    random = Random(size)
+    made = []
+    for number in range(_VALUES):
+        event: dict[str, Any] = {
+            "id": random.getrandbits(64),
+            "user": f"user-{random.randrange(10**7):07d}",
+            "session": random.randbytes(12).hex(),
+            "type": random.choice(("view", "click", "buy", "search")),
+            "country": random.choice(("DE", "FR", "US", "BR", "IN", "JP")),
+            "price": round(random.random() * 1000, 2),
+            "agent": "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36",
+            "items": [],
+        }
+        while len(json.dumps(event)) < size - 60:
+            item = {"sku": f"sku-{random.randrange(10**6)}", "count": random.randrange(9)}
+            event["items"].append(item | {"price": round(random.random() * 100, 2)})
+        made.append(json.dumps(event | {"n": number}).encode().ljust(size)[:size])
+    return made
+
+
 def produce(spec: Spec) -> Result:
     """Send `count` records as fast as they are taken; all must be acknowledged."""
     failed: list[str] = []
@@ -39,7 +61,8 @@ def produce(spec: Spec) -> Result:
             failed.append(str(error))
 
     producer = Producer(_producing(spec) | {"delivery.report.only.error": True})
-    chunk = [{"value": value} for value in values(spec["size"])]
+    made = documents if spec.get("json") else values
+    chunk = [{"value": value} for value in made(spec["size"])]
     _warm_up(producer, spec)
     began = _started()
     left = spec["count"]
@@ -108,6 +131,25 @@ def consume(spec: Spec) -> Result:
     return {"seconds": seconds, "bytes": spec["times"] * spec["count"] * spec["size"]}
 
 
+def replay(spec: Spec) -> Result:
+    """Read everything from the first offset on, over and over for `seconds`.
+
+    With the lowest priority: it stands for a client on a machine of its own.
+    """
+    os.nice(19)
+    began = _started()
+    records = 0
+    while time.monotonic() < began + spec["seconds"] + _SETTLE_S:
+        consumer = _consumer(spec)
+        _assign(consumer, spec, 0)
+        pending = spec["count"]
+        while pending > 0 and time.monotonic() < began + spec["seconds"] + _SETTLE_S:
+            found = len(consumer.consume(min(pending, 10_000), 0.5))
+            pending, records = pending - found, records + found
+        consumer.close()
+    return {"seconds": time.monotonic() - began, "bytes": records * spec["size"]}
+
+
 def follow(spec: Spec) -> Result:
     """Read what `pace` sends, from the end on; the milliseconds from due to received."""
     consumer = _consumer(spec)
@@ -131,7 +173,7 @@ def follow(spec: Spec) -> Result:
 
 
 ROLES: Final[Mapping[str, Callable[[Spec], Result]]] = {
-    each.__name__: each for each in (produce, pace, consume, follow)
+    each.__name__: each for each in (produce, pace, consume, replay, follow)
 }
 
 

@@ -92,9 +92,9 @@ async def get_ranges(calls: list[Call], store: CloudStore) -> None:
         )
 
 
-def forget_pages(folder: Path) -> None:
-    """Drop the segments from the page cache, so that the disk is asked."""
-    for path in folder.rglob("*.seg"):
+def forget_pages(folder: Path, pattern: str = "*.seg") -> None:
+    """Drop files, segments unless told otherwise, from the page cache: the disk is asked."""
+    for path in folder.rglob(pattern):
         fd = os.open(path, os.O_RDONLY)
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
         os.close(fd)

@@ -11,8 +11,8 @@ import pytest
 ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.long
 BENCHMARKS = sorted(path.stem for path in (ROOT / "tests" / "benchmarks").glob("bench_*.py"))
-WITH_SPARK = ("bench_compaction", "bench_union_read")
-"""Those with these beginnings start Spark, some several times, which takes minutes."""
+WITH_SPARK = ("bench_compaction", "bench_union_read", "bench_replay")
+"""Those with these beginnings start Spark or fill tables first, which takes minutes."""
 
 
 def run(benchmark: str, *options: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from lakestream_spark.history.reader import TableReader
 from lakestream_spark.table.expected import ExpectedCell
 from lakestream_spark.verify import index
 from lakestream_spark.verify.certificate import Certificate, Looked, certify
-from lakestream_spark.verify.content import check_cell
+from lakestream_spark.verify.content import bytes_of, check_cell
 from lakestream_spark.verify.files import LiveFile, check_counts, live_files
 from lakestream_spark.verify.mirror import check_mirror
 from lakestream_spark.verify.pinned import Asked, Pinned, Site, pin
@@ -26,6 +26,8 @@ SAMPLE: Final = 4
 _TRIES: Final = 5
 _STREAM_MEMORY: Final = 64 * 1024 * 1024
 _STREAMED_CELLS: Final = 2
+_SAMPLE_BYTES: Final = 1024 * 1024 * 1024
+"""Of files; where records are large a sample is fewer cells."""
 
 CheckAll: TypeAlias = Callable[[Pinned], Sequence[ExpectedCell]]
 """Compares every cell of the pinned state; those that differ are looked at again, row by row."""
@@ -103,19 +105,22 @@ def _read(
             partition=cell.partition,
             offsets=f"[{cell.first}, {cell.next})",
         )
-    streamed = 0
+    streamed, read, budget = 0, 0, _SAMPLE_BYTES
     with closing(TableReader(site.spec, _STREAM_MEMORY)) as reader:
         for number, cell in enumerate(chosen):
+            budget -= bytes_of(files, cell)
+            if number and budget < 0:
+                break
+            read += 1
             rows = check_cell(pinned.table.io, files, cell)
             if rows and number < _STREAMED_CELLS:
                 streamed += check_stream(reader, pinned.topic, cell, rows)
-    read = len(cells) if check_all else len(chosen)
-    return replace(looked, cells_read=read, offsets_streamed=streamed)
+    return replace(looked, cells_read=len(cells) if check_all else read, offsets_streamed=streamed)
 
 
 def _some(site: Site, every: Sequence[T], sample: int) -> list[T]:
     """The newest, and others by chance."""
-    if len(every) <= sample or not sample:
-        return list(every[: sample or 0])
+    if len(every) <= sample:
+        return list(every)
     others = site.random.sample(range(len(every) - 1), sample - 1)
     return [every[at] for at in [len(every) - 1, *sorted(others)]]

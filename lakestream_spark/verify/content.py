@@ -19,20 +19,43 @@ from lakestream_spark.table.runs import Run, first_outside, first_repeated, runs
 from lakestream_spark.verify.files import LiveFile
 
 
-def check_cell(io: FileIO, files: Sequence[LiveFile], cell: ExpectedCell) -> pa.Table | None:
-    """The rows of the cell, which are what was committed less what was erased; None without any."""
-    own = [
+def files_of(files: Sequence[LiveFile], cell: ExpectedCell) -> list[LiveFile]:
+    """Those that may hold rows of the cell."""
+    return [
         file
         for file in files
         if file.partition == cell.partition
         and file.place.first < cell.next
         and cell.first < file.place.next
     ]
-    pieces = [piece for file in own for piece in _rows_of(io, file, Run(cell.first, cell.next))]
-    rows = pa.concat_tables(pieces, promote_options="permissive") if pieces else None
-    found = [] if rows is None else runs_of(rows[OFFSET].combine_chunks())
-    _check_offsets(cell, found)
-    checksum = reduce(xor, (each.checksum for each in sums_of(rows)), 0) if rows else 0
+
+
+def bytes_of(files: Sequence[LiveFile], cell: ExpectedCell) -> int:
+    """About how many bytes of files the cell is."""
+    shares = (
+        file.size
+        * (min(file.place.next, cell.next) - max(file.place.first, cell.first))
+        // (file.place.next - file.place.first)
+        for file in files_of(files, cell)
+    )
+    return sum(shares)
+
+
+def check_cell(io: FileIO, files: Sequence[LiveFile], cell: ExpectedCell) -> pa.Table | None:
+    """Some rows of the cell, which has those that were committed less what was erased.
+
+    One row group is held at a time: a cell of large records may be larger than memory.
+    """
+    own = files_of(files, cell)
+    some: pa.Table | None = None
+    checksum, offsets = 0, [pa.array([], pa.int64())]
+    for file in own:
+        for rows in _rows_of(io, file, Run(cell.first, cell.next)):
+            if rows.num_rows:
+                some = rows
+                checksum = reduce(xor, (each.checksum for each in sums_of(rows)), checksum)
+                offsets += rows[OFFSET].chunks
+    _check_offsets(cell, runs_of(pa.concat_arrays(offsets)))
     if checksum != cell.checksum:
         raise Corrupt(
             "rows are not those that were committed: their checksum differs",
@@ -42,7 +65,7 @@ def check_cell(io: FileIO, files: Sequence[LiveFile], cell: ExpectedCell) -> pa.
             actual=in_hex(checksum),
             files=", ".join(file.location for file in own),
         )
-    return rows
+    return some
 
 
 def in_hex(checksum: int) -> str:

@@ -312,7 +312,7 @@ async def test_table_name_of_another_topic_cannot_be_taken_later(
     taken = [("lakestream.table.name", name) for name in ("facts", "b")]
     (refused,) = await alter(wire, (TOPIC, "a", taken[:1]), validate_only=True)
     assert refused.error_code is ErrorCode.invalid_config
-    assert "the table 'facts' is that of the topic 'b'" in refused.error_message
+    assert "the table 'streams.facts' is that of the topic 'b'" in refused.error_message
     (free,) = await alter(wire, (TOPIC, "a", taken[1:]))
     assert free.error_code is ErrorCode.none
     (back,) = await alter(wire, (TOPIC, "b", [("lakestream.table.name", None, DELETE)]))

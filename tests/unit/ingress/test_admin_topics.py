@@ -120,7 +120,7 @@ async def test_validating_makes_nothing_and_gives_no_id(lake: RunningBroker, wir
         (
             {"name": "a", "configs": {"lakestream.table.name": "taken"}},
             "invalid_config",
-            "the table 'taken' is that of the topic 'taken'",
+            "the table 'streams.taken' is that of the topic 'taken'",
         ),
         ({"name": "a", "partitions": 1, "assignments": [(0, (1,))]}, "invalid_request", "-1"),
         ({"name": "a", "replicas": 1, "assignments": [(0, (1,))]}, "invalid_request", "-1"),

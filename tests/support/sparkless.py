@@ -15,6 +15,7 @@ import argparse
 import logging
 import os
 import signal
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,6 +30,7 @@ from lakestream_spark.core.errors import LakestreamError
 from lakestream_spark.core.logs import configure
 from lakestream_spark.core.retry import Backoff
 from lakestream_spark.metadata import Metadata, open_metadata
+from lakestream_spark.metadata.sqlite import SqliteDatabase
 from lakestream_spark.settings.specs import catalog_spec, wal_stores
 from lakestream_spark.spark.background import BackgroundLoop
 from lakestream_spark.spark.driver import CompactDriver
@@ -161,7 +163,21 @@ class SparklessCompaction:
             os.kill(os.getpid(), signal.SIGKILL)
         if step is self._stop_at:
             self._stop_at = None  # once: who goes on afterwards reaches the step again
-            os.kill(os.getpid(), signal.SIGSTOP)
+            self._let_transactions_end()
+            # To this thread: of the whole process another one might get it, and this one would go
+            # on for a moment.
+            signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
+
+    def _let_transactions_end(self) -> None:
+        """Else the whole process might sleep with SQLite's lock, and nobody could go on.
+
+        Called on the loop that starts all transactions: while this waits, it starts none.
+        """
+        database = self._metadata.database
+        assert isinstance(database, SqliteDatabase)
+        for each in (database._writer, database._checkpointer):
+            assert each is not None
+            each._thread.submit(time.time).result(_DRAIN_S)
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ is slow to load is loaded when it is used.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,16 +29,22 @@ class DefaultSource(LakestreamSource):
 
 
 def read(
-    spark: "SparkSession", topic: str, *, data: str | None = None, conf: str | None = None
+    spark: "SparkSession",
+    topic: str,
+    *,
+    columns: Sequence[str] | None = None,
+    data: str | None = None,
+    conf: str | None = None,
 ) -> "DataFrame":
     """One DataFrame of the topic's table and its WAL tail.
 
     It holds every record that is acknowledged when this is called, each once; executed later, or
-    again, it gives the same rows. Call it again for newer ones.
+    again, it gives the same rows. Call it again for newer ones. Spark prunes columns of the table
+    by itself, but not of the tail: name those you need when the tail is long.
     """
     from lakestream_spark.spark.reading.union import union
 
-    return union(spark, installation(data, conf), topic)
+    return union(spark, installation(data, conf), topic, columns)
 
 
 def view(
@@ -63,10 +69,12 @@ def session(
 ) -> "SparkSession":
     """A local Spark session with everything needed to read; `more` are settings of Spark."""
     from lakestream_spark.settings.storage import catalog_spec
-    from lakestream_spark.spark.session import local_session
+    from lakestream_spark.spark.session import LOG_OPTION, local_session
 
     settings = _settings(data, conf)
-    return local_session(catalog_spec(settings), master=settings.compact.master, more=more)
+    # Queries compute in the JVM, which compaction does not: it compiles as Java does by itself.
+    own = {"spark.driver.extraJavaOptions": LOG_OPTION, **(more or {})}
+    return local_session(catalog_spec(settings), master=settings.compact.master, more=own)
 
 
 def installation(data: str | None, conf: str | None) -> "Installation":

@@ -4,10 +4,12 @@ Written down here and not computed from the table's schema, which takes a second
 holds them to it.
 """
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
 
 import pyarrow as pa
+
+from lakestream_spark.core.errors import Misconfigured
 
 _HEADERS: Final = "array<struct<key: string, value: binary>>"
 TABLE_COLUMNS: Final = {
@@ -20,7 +22,7 @@ TABLE_COLUMNS: Final = {
     "__value": "binary",
     "__record": "binary",
 }
-KAFKA_COLUMNS: Final = {
+_KAFKA_COLUMNS: Final = {
     "key": "__key",
     "value": "__value",
     "topic": None,
@@ -30,8 +32,6 @@ KAFKA_COLUMNS: Final = {
     "timestampType": "__timestamp_type",
     "headers": "__headers",
 }
-"""Kafka's names, and what the table calls the same."""
-TOPIC: Final = "topic"
 _ROWS_AT_ONCE: Final = 16 * 1024
 
 _ARROW: Final = {
@@ -44,39 +44,36 @@ _ARROW: Final = {
 }
 
 
-def kafka_names(*, headers: bool) -> list[str]:
-    return [name for name in KAFKA_COLUMNS if headers or name != "headers"]
+Shape: TypeAlias = Mapping[str, str | None]
+"""The columns that Spark sees, and what the table calls the same; the topic's name is in no row."""
 
 
-def schema(names: list[str] | None) -> str:
-    """As Spark writes it: the table's columns, or those with these names of Kafka's."""
-    if names is None:
-        kinds = TABLE_COLUMNS
-    else:
-        kinds = {
-            name: "string" if (column := KAFKA_COLUMNS[name]) is None else TABLE_COLUMNS[column]
-            for name in names
-        }
-    return ", ".join(f"`{name}` {kind}" for name, kind in kinds.items())
+def table_shape(names: Sequence[str] | None = None) -> Shape:
+    """All columns of the table, or those with these names; raises `Misconfigured`."""
+    for name in names or ():
+        if name not in TABLE_COLUMNS:
+            raise Misconfigured(f"there is no column {name!r}; known: {', '.join(TABLE_COLUMNS)}")
+    return {name: name for name in names or TABLE_COLUMNS}
 
 
-def selected(names: list[str] | None) -> tuple[str, ...]:
-    """The table's columns that are needed for that."""
-    if names is None:
-        return tuple(TABLE_COLUMNS)
-    return tuple(column for name in names if (column := KAFKA_COLUMNS[name]) is not None)
+def kafka_shape(*, headers: bool) -> Shape:
+    return {name: own for name, own in _KAFKA_COLUMNS.items() if headers or name != "headers"}
 
 
-def batches(rows: pa.Table, topic: str, names: list[str] | None) -> Iterator[pa.RecordBatch]:
+def schema(shape: Shape) -> str:
+    """As Spark writes it."""
+    return ", ".join(
+        f"`{name}` {'string' if column is None else TABLE_COLUMNS[column]}"
+        for name, column in shape.items()
+    )
+
+
+def batches(rows: pa.Table, topic: str, shape: Shape) -> Iterator[pa.RecordBatch]:
     """Rows of the table as Spark takes them."""
     arrays = {
-        column: rows[column].cast(_ARROW[TABLE_COLUMNS[column]]) for column in selected(names)
+        name: pa.repeat(topic, len(rows))
+        if column is None
+        else rows[column].cast(_ARROW[TABLE_COLUMNS[column]])
+        for name, column in shape.items()
     }
-    if names is not None:
-        named = {
-            name: pa.repeat(topic, len(rows)) if column is None else arrays[column]
-            for name, column in KAFKA_COLUMNS.items()
-            if name in names
-        }
-        arrays = named
     yield from pa.table(arrays).to_batches(max_chunksize=_ROWS_AT_ONCE)

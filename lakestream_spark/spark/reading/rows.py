@@ -11,7 +11,7 @@ no row below the ends of the snapshot that is read, or is of a batch that cannot
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -24,7 +24,7 @@ from lakestream_spark.history.plan import Plan
 from lakestream_spark.history.plans import Plans, TopicPlan
 from lakestream_spark.history.shelf import Shelf
 from lakestream_spark.kafka.arrow.runs import Chunk
-from lakestream_spark.spark.reading.columns import batches, selected
+from lakestream_spark.spark.reading.columns import Shape, batches, table_shape
 from lakestream_spark.spark.reading.installation import Installation, Opened
 from lakestream_spark.spark.reading.pieces import Piece
 from lakestream_spark.table.arrow_rows import in_order, rows_of
@@ -39,14 +39,15 @@ _log: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowReader:
-    """Reads pieces; the same value in driver and tasks. `names` are Kafka's, None the table's."""
+    """Reads pieces; the same value in driver and tasks."""
 
     installation: Installation
-    names: list[str] | None = None
+    shape: Shape = field(default_factory=table_shape)
     fail_on_data_loss: bool = True
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
-        columns = list(selected(self.names))
+        # The offset tells which rows are the piece's, whoever wants it.
+        columns = [OFFSET, *{own for own in self.shape.values() if own not in (None, OFFSET)}]
         with (
             closing(Opened(self.installation)) as opened,
             closing(Plans(self.installation.catalog)) as plans,
@@ -54,7 +55,7 @@ class RowReader:
             source = _Source(opened, _Table(opened, plans, columns), columns)
             for piece in pieces:
                 for rows in source.rows(piece, fail_on_data_loss=self.fail_on_data_loss):
-                    yield from batches(rows, piece.topic, self.names)
+                    yield from batches(rows, piece.topic, self.shape)
 
 
 class _Found(NamedTuple):

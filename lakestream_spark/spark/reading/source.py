@@ -18,7 +18,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from lakestream_spark.spark.reading.columns import kafka_names, schema
+from lakestream_spark.spark.reading.columns import kafka_shape, schema, table_shape
 from lakestream_spark.spark.reading.options import Place, ReadOptions, parse
 from lakestream_spark.spark.reading.pieces import Piece
 from lakestream_spark.spark.reading.position import Position, at_most, from_json, to_json
@@ -52,10 +52,10 @@ class LakestreamSource(DataSource):
         """What the options `data` and `conf` name."""
 
     def schema(self) -> str:
-        names = None
-        if self.options.get("columns", "").strip().lower() == "kafka":
-            names = kafka_names(headers=self.options.get("includeHeaders", "true") != "false")
-        return schema(names)
+        if self.options.get("columns", "").strip().lower() != "kafka":
+            return schema(table_shape())
+        headers = self.options.get("includeHeaders", "true").strip().lower() != "false"
+        return schema(kafka_shape(headers=headers))
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002
         options = parse(self.options, streaming=False)
@@ -189,9 +189,9 @@ def _read(
 ) -> Iterator["pa.RecordBatch"]:
     from lakestream_spark.spark.reading.rows import RowReader
 
-    names = kafka_names(headers=options.headers) if options.kafka_columns else None
+    shape = kafka_shape(headers=options.headers) if options.kafka_columns else table_shape()
     reader = RowReader(
-        installation=installation, names=names, fail_on_data_loss=options.fail_on_data_loss
+        installation=installation, shape=shape, fail_on_data_loss=options.fail_on_data_loss
     )
     # Spark makes one task without a partition when there are none.
     return reader.read(() if partition is None else partition.value)

@@ -8,7 +8,7 @@ of them whatever is committed, merged or deleted later; the tail half carries of
 finds WAL or Parquet when it runs.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakestream_spark.core.errors import Misconfigured
 from lakestream_spark.spark.catalogs import catalog_conf
-from lakestream_spark.spark.reading.columns import schema
+from lakestream_spark.spark.reading.columns import Shape, schema, table_shape
 from lakestream_spark.spark.reading.installation import Installation, Opened
 from lakestream_spark.spark.reading.options import Edge, ReadOptions
 from lakestream_spark.spark.reading.pieces import Piece
@@ -58,16 +58,23 @@ class TailTask:
                 yield from self.reader.read(self.tasks[number])
 
 
-def union(spark: SparkSession, installation: Installation, topic: str) -> DataFrame:
+def union(
+    spark: SparkSession,
+    installation: Installation,
+    topic: str,
+    columns: Sequence[str] | None = None,
+) -> DataFrame:
     """Table and tail of the topic, with everything that is acknowledged by now."""
+    shape = table_shape(columns)
     refuse_remote_sqlite(spark, installation.metadata_url)
     with closing(Opened(installation)) as opened:
         moment = now(opened, topic)
     halves = []
     if moment.table is not None and moment.snapshot_id is not None:
-        halves.append(_table_half(spark, installation.catalog, moment.table, moment.snapshot_id))
+        half = _table_half(spark, installation.catalog, moment.table, moment.snapshot_id)
+        halves.append(half if columns is None else half.select(*columns))
     if moment.tail or not halves:
-        halves.append(_tail_half(spark, installation, moment.tail))
+        halves.append(_tail_half(spark, installation, moment.tail, shape))
     whole = halves[0]
     for other in halves[1:]:
         # Columns that others added to the table have no values in the tail.
@@ -113,9 +120,11 @@ def _table_half(
 
 
 def _tail_half(
-    spark: SparkSession, installation: Installation, tasks: tuple[tuple[Piece, ...], ...]
+    spark: SparkSession,
+    installation: Installation,
+    tasks: tuple[tuple[Piece, ...], ...],
+    shape: Shape,
 ) -> DataFrame:
-    reader = RowReader(installation=installation)
-    task = TailTask(reader=reader, tasks=tasks)
+    task = TailTask(reader=RowReader(installation=installation, shape=shape), tasks=tasks)
     numbers = spark.range(0, len(tasks), 1, max(1, len(tasks)))
-    return numbers.mapInArrow(task, schema(None))  # type: ignore[arg-type]
+    return numbers.mapInArrow(task, schema(shape))  # type: ignore[arg-type]

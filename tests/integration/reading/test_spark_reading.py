@@ -115,6 +115,10 @@ def test_the_seam_is_exact_when_the_tail_goes_into_the_table_before_it_is_read(
     assert_df_equality(
         found, expected, ignore_row_order=True, ignore_nullable=True, ignore_metadata=True
     )
+    lake.send(topic, numbers(90, 95))
+    chosen = lakestream_spark.read(spark, topic, columns=["__value"], data=lake.data)
+    assert chosen.columns == ["__value"]
+    assert sorted(int(row[0]) for row in chosen.collect()) == list(range(95))
     plan = frame.where("__offset = 7").select("__offset")._jdf.queryExecution().toString()
     assert "IcebergScan" in plan
     assert "__offset = 7" in plan.replace("[", "")

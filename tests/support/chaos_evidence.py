@@ -39,7 +39,7 @@ class Evidence:
 
 
 def gather(folder: Path) -> Evidence:
-    """Read all journals: `producer.NAME`, `watcher.NAME`, `GROUP.NAME`."""
+    """Read all journals: `producer.NAME`, `watcher.NAME`, `replayer.NAME`, `GROUP.NAME`."""
     evidence = Evidence()
     for number, path in enumerate(sorted(folder.iterdir())):
         role = path.name.partition(".")[0]
@@ -47,6 +47,8 @@ def gather(folder: Path) -> Evidence:
             _read_producer(evidence, number, events(path))
         elif role == "watcher":
             _read_watcher(evidence, events(path))
+        elif role == "replayer":
+            _read_replayer(evidence, events(path))
         else:
             _read_member(evidence, evidence.groups[role], events(path))
     return evidence
@@ -83,6 +85,14 @@ def _read_watcher(evidence: Evidence, lines: Iterable[Event]) -> None:
             evidence.errors.append(facts[0])
     for name, own in rows.items():
         evidence.logs[name].polls.append(Poll(name, own))
+
+
+def _read_replayer(evidence: Evidence, lines: Iterable[Event]) -> None:
+    for kind, _, facts in lines:
+        if kind == "anomaly":
+            evidence.errors.append(f"a replay: {facts[0]}")
+        else:
+            evidence.counts["replays"] += 1
 
 
 def _read_member(evidence: Evidence, group: GroupHistory, lines: Iterable[Event]) -> None:

@@ -91,7 +91,9 @@ def run_chaos(folder: Path, size: Size, random: Random, settings: Sequence[str])
 class Clients:
     """All client processes, by the seats they take."""
 
-    def __init__(self, bootstrap: str, journals: Path, size: Size) -> None:
+    def __init__(
+        self, bootstrap: str, journals: Path, size: Size, *, replays: bool = False
+    ) -> None:
         where = ["--bootstrap", bootstrap]
         topics = [f"--topic={topic}:{count}" for topic, count in TOPICS.items()]
         targets = [
@@ -118,6 +120,8 @@ class Clients:
             for number in range(size.members)
         ]
         self.watcher = Seat("chaos_consumer", journals, "watcher.only", [*where, *topics])
+        replayer = Seat("chaos_replayer", journals, "replayer.only", [*where, *topics])
+        self.replayers = [replayer] if replays else []
 
     @property
     def acknowledged(self) -> int:
@@ -126,7 +130,7 @@ class Clients:
     @contextmanager
     def at_work(self) -> Iterator[None]:
         """Whoever still runs at the end is killed."""
-        seats = [self.watcher, *self.members, *self.producers]
+        seats = [self.watcher, *self.replayers, *self.members, *self.producers]
         try:
             for seat in seats:
                 seat.start()
@@ -147,9 +151,10 @@ class Clients:
             seat.ended()
 
     def stop(self) -> None:
-        for seat in [self.watcher, *self.members]:
+        seats = [self.watcher, *self.replayers, *self.members]
+        for seat in seats:
             seat.tell_to_stop()
-        for seat in [self.watcher, *self.members]:
+        for seat in seats:
             seat.ended()
 
 

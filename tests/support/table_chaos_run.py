@@ -1,8 +1,9 @@
-"""The chaos run on tables: brokers, producers, a watcher, jobs that compact, and a nemesis.
+"""The chaos run on tables: brokers, producers, a watcher, a replayer, compactions, and a nemesis.
 
 start ─► strike until time and records are enough ─► heal ─► producers flush ─► jobs stop ─► one
 drain ─► the WAL is reclaimed ─► a fresh consumer reads everything from the tables ─► every offset
-is in every snapshot at most once, in the newest exactly once, with the value that was sent
+is in every snapshot at most once, in the newest exactly once, with the value that was sent, and
+every topic gets its certificate
 """
 
 import asyncio
@@ -21,11 +22,14 @@ from typing import Final
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from lakestream_spark.cli.verify import run_verify
 from lakestream_spark.core.clock import SystemClock
+from lakestream_spark.core.errors import LakestreamError
 from lakestream_spark.metadata import Metadata, open_metadata
 from lakestream_spark.objectstore.keys import WAL_PREFIX
 from lakestream_spark.settings.specs import catalog_spec, wal_stores
 from lakestream_spark.table.iceberg import StreamCatalog
+from lakestream_spark.verify.pinned import Asked
 from tests.support.chaos_brokers import some_brokers
 from tests.support.chaos_evidence import gather
 from tests.support.chaos_run import PROFILES, TOPICS, Clients, Size, read_all
@@ -75,7 +79,7 @@ def run_table_chaos(folder: Path, size: Size, random: Random, cast: Cast) -> Tab
     journals.mkdir()
     with some_brokers(place.data, _RECLAIM, cast.nodes, place.conf) as brokers:
         _create_topics(brokers.bootstrap)
-        clients = Clients(brokers.bootstrap, journals, size)
+        clients = Clients(brokers.bootstrap, journals, size, replays=True)
         with clients.at_work(), jobs.at_work():
             nemesis = TableNemesis(brokers, clients, jobs, random, size.pace, cast.session_s)
             began = time.monotonic()
@@ -90,6 +94,9 @@ def run_table_chaos(folder: Path, size: Size, random: Random, cast: Cast) -> Tab
             final = read_all(brokers.bootstrap)
             records = sum(map(len, final.values()))
             eventually(lambda: clients.watcher.progress >= records, _DRAIN_S)
+            replays = sum(seat.progress for seat in clients.replayers)
+            # One pass that began after the last blow.
+            eventually(lambda: sum(s.progress for s in clients.replayers) > replays + 1, _DRAIN_S)
             clients.stop()
     counts = brokers.counts + nemesis.counts + jobs.counts + jobs.errors()
     anomalies, more = _judge(place, journals, final)
@@ -153,6 +160,7 @@ def _judge(
     try:
         evidence = gather(journals)
         anomalies, counts, rows = asyncio.run(_tables(place))
+        anomalies += _uncertified(place)
         anomalies += evidence.errors
         anomalies += [f"in the table: {each}" for each in evidence.anomalies(rows)]
         anomalies += [f"by Kafka: {each}" for each in evidence.anomalies(final)]
@@ -165,6 +173,17 @@ def _judge(
         return anomalies, counts + evidence.counts
     finally:
         gc.enable()
+
+
+def _uncertified(place: Place) -> list[str]:
+    """What keeps topics from being certified."""
+    found = []
+    for name in TOPICS:
+        try:
+            run_verify(place.settings, name, Asked())
+        except LakestreamError as error:
+            found.append(f"{name} is not certified: {error}")
+    return found
 
 
 async def _tables(place: Place) -> tuple[list[str], Counter[str], dict[str, list[Row]]]:

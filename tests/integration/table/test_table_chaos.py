@@ -1,9 +1,10 @@
 """Whatever dies while records are on their way into tables, every offset is there once.
 
-Producers send all the time. Brokers and compactions are killed, put to sleep and robbed of their
-checkpoints by a seed; with a real Spark its workers are killed too, and upkeep rewrites the tables
-meanwhile. At the end the rows of the tables are the sum of the end offsets, dense, each once, in
-every snapshot that is kept, in Iceberg and in Delta; and the WAL is empty.
+Producers send all the time, and a consumer replays everything from offset 0, again and again.
+Brokers and compactions are killed, put to sleep and robbed of their checkpoints by a seed; with a
+real Spark its workers are killed too, and upkeep rewrites the tables meanwhile. At the end the rows
+of the tables are the sum of the end offsets, dense, each once, in every snapshot that is kept, in
+Iceberg and in Delta; the WAL is empty, no replay saw anything else, and every topic is certified.
 """
 
 import asyncio
@@ -84,7 +85,7 @@ def assert_sound(report: TableReport, size: Size, *blows: str) -> None:
     assert not report.anomalies, "\n".join([str(report), *report.anomalies[:50]])
     assert report.counts["table rows"] == report.counts["records"] >= size.records
     # Blows that hit nothing prove nothing.
-    for what in ("kills", "jobs killed", "hot commits", *blows):
+    for what in ("kills", "jobs killed", "hot commits", "replays", *blows):
         assert report.counts[what] > 0, str(report)
 
 

@@ -25,6 +25,7 @@ class Client:
                 stderr=stderr,
             )
         self.said = ""
+        self._told = False
         self._errors = errors
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
@@ -34,7 +35,10 @@ class Client:
         return self.process.poll() is None
 
     def tell_to_stop(self) -> None:
-        self.process.send_signal(signal.SIGTERM)
+        """Once: an interpreter that ends by itself no longer handles a second signal."""
+        if not self._told:
+            self._told = True
+            self.process.send_signal(signal.SIGTERM)
 
     def ended(self) -> int:
         """The exit code, waited for."""

@@ -92,7 +92,6 @@ EXTRAS: Mapping[str, str] = {
     "pyspark": "spark",
     "deltalake": "spark",
     "asyncpg": "postgres",
-    "confluent_kafka": "dev",
 }
 """Which extra brings a module that the default install does without."""
 

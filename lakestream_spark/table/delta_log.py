@@ -105,6 +105,8 @@ def create_log(table: Table) -> None:
             name=table.name()[-1],
             configuration=CONFIGURATION,
             storage_options=storage_options(table),
+            # Tried again it would land behind what another process wrote, as a second beginning.
+            commit_properties=CommitProperties(max_commit_retries=0),
         )
     except CommitFailedError:
         return  # Another process was first.

@@ -1,12 +1,25 @@
-"""What commands ask of the metadata store, opened for the question and closed behind it."""
+"""What commands ask of the metadata store and the catalog, opened for the question and closed
+behind it; and how they take a place in a stream."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from contextlib import closing
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import click
 
 from lakestream_spark.core.clock import SystemClock
+from lakestream_spark.core.errors import NotFound
 from lakestream_spark.metadata import Metadata, open_metadata
+from lakestream_spark.metadata.topics import Topic
 from lakestream_spark.settings import Settings
+from lakestream_spark.settings.storage import catalog_spec
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+_PLACE: Final = re.compile(r"(\d+):(\d+)")
 
 T = TypeVar("T")
 
@@ -22,3 +35,25 @@ def ask(settings: Settings, question: Callable[[Metadata], Awaitable[T]]) -> T:
             await metadata.close()
 
     return asyncio.run(asked())
+
+
+def table_of(settings: Settings, name: str) -> "tuple[Topic, Table]":
+    """The topic of that name and its table; raises `NotFound` while it has none."""
+    # Here and not above: pyiceberg takes a second to load, and most commands need no table.
+    from lakestream_spark.table.iceberg import StreamCatalog
+
+    topic = ask(settings, lambda metadata: metadata.topics.get(name))
+    with closing(StreamCatalog.open(catalog_spec(settings))) as catalog:
+        table = catalog.load(catalog.layout(topic.id, topic.name, topic.config))
+    if table is None:
+        hint = f"`lakestream flush {name}` makes it"
+        raise NotFound(f"the topic has no table yet: {hint}", topic=name)
+    return topic, table
+
+
+def partition_offset(text: str, flag: str) -> tuple[int, int]:
+    """The partition and the offset that P:N names."""
+    found = _PLACE.fullmatch(text)
+    if found is None:
+        raise click.BadParameter(f"{text!r} is not PARTITION:OFFSET", param_hint=flag)
+    return int(found[1]), int(found[2])

@@ -2,21 +2,19 @@
 
 import re
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from dataclasses import dataclass
 from typing import Final
 
 import click
 
-from lakestream_spark.cli.asking import ask
+from lakestream_spark.cli.asking import table_of
 from lakestream_spark.cli.options import Loaded, settings_options
-from lakestream_spark.core.errors import Misconfigured, NotFound
+from lakestream_spark.core.errors import Misconfigured
 from lakestream_spark.metadata.topic_config import TopicConfig
 from lakestream_spark.settings import Settings
 from lakestream_spark.settings.specs import catalog_spec
 from lakestream_spark.spark.catalogs import catalog_conf
 from lakestream_spark.spark.jars import COORDINATES
-from lakestream_spark.table.iceberg import StreamCatalog
 from lakestream_spark.table.spec import CatalogSpec
 
 _SECRETS: Final = ("password", "secret", "token", "credential")
@@ -63,16 +61,11 @@ def connect(loaded: Loaded, engine: str, topic: str) -> None:
 
 
 def _place(settings: Settings, name: str) -> Place:
-    topic = ask(settings, lambda metadata: metadata.topics.get(name))
-    spec = catalog_spec(settings)
-    with closing(StreamCatalog.open(spec)) as catalog:
-        table = catalog.load(catalog.layout(topic.id, topic.name, topic.config))
-    if table is None:
-        raise NotFound(f"the topic has no table yet: `lakestream flush {name}` makes it")
+    topic, table = table_of(settings, name)
     return Place(
         topic=name,
         data=str(settings.data),
-        catalog=spec,
+        catalog=catalog_spec(settings),
         identifier=table.name(),
         location=table.location(),
         metadata=table.metadata_location,

@@ -10,13 +10,12 @@ from typing import Any, Final
 import click
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-from lakestream_spark.cli.asking import ask
+from lakestream_spark.cli.asking import table_of
 from lakestream_spark.cli.broker_address import bootstrap, broker_option
 from lakestream_spark.cli.options import Loaded, settings_options
 from lakestream_spark.cli.record_format import headers_of, record_format
 from lakestream_spark.core.errors import NotFound, Rejected
 from lakestream_spark.settings import Settings
-from lakestream_spark.settings.specs import catalog_spec
 
 _ASK_S: Final = 30.0
 _BEGINNING: Final = -2
@@ -152,15 +151,10 @@ def _time_ms(text: str) -> int:
 
 def _snapshot_ends(settings: Settings, name: str, snapshot: str) -> Mapping[int, int]:
     # Here and not above: most calls need no table.
-    from lakestream_spark.table.iceberg import StreamCatalog
     from lakestream_spark.table.snapshots import ends_of_snapshot, snapshot_named
 
-    topic = ask(settings, lambda metadata: metadata.topics.get(name))
-    with closing(StreamCatalog.open(catalog_spec(settings))) as catalog:
-        table = catalog.load(catalog.layout(topic.id, topic.name, topic.config))
-        if table is None:
-            raise NotFound("the topic has no table yet", topic=name)
-        return ends_of_snapshot(table, snapshot_named(table, snapshot)).ends
+    _, table = table_of(settings, name)
+    return ends_of_snapshot(table, snapshot_named(table, snapshot)).ends
 
 
 def _as_json(message: Message) -> bytes:

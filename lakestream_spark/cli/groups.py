@@ -1,14 +1,13 @@
 """`lakestream group seek GROUP`: move a consumer group to a place in the stream."""
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
-from typing import Final
 
 import click
 
+from lakestream_spark.cli.asking import partition_offset
 from lakestream_spark.cli.options import Loaded, settings_options
 from lakestream_spark.core.clock import SystemClock
 from lakestream_spark.core.errors import OffsetOutOfRange
@@ -25,8 +24,6 @@ from lakestream_spark.spark.reading.options import (
     ReadOptions,
 )
 from lakestream_spark.spark.reading.place import Logs, logs, resolve
-
-_OFFSET: Final = re.compile(r"(\d+):(\d+)")
 
 
 @click.group()
@@ -89,12 +86,13 @@ def _places(
     topic: str,
     to_offsets: Sequence[str],
 ) -> list[Place]:
+    offsets = dict(partition_offset(text, "--to-offset") for text in to_offsets)
     asked: list[Place | None] = [
         None if snapshot is None else AtSnapshot(snapshot),
         Edge.EARLIEST if to_earliest else None,
         Edge.LATEST if to_latest else None,
         None if to_datetime is None else AtTime(_time_ms(to_datetime)),
-        Exact({topic: dict(map(_offset, to_offsets))}) if to_offsets else None,
+        Exact({topic: offsets}) if offsets else None,
     ]
     return [place for place in asked if place is not None]
 
@@ -131,13 +129,6 @@ def _check(offsets: Mapping[int, int], name: str, found: Logs) -> None:
                 log_start=borders.log_start,
                 high_watermark=borders.high_watermark,
             )
-
-
-def _offset(text: str) -> tuple[int, int]:
-    found = _OFFSET.fullmatch(text)
-    if found is None:
-        raise click.BadParameter(f"{text!r} is not PARTITION:OFFSET", param_hint="--to-offset")
-    return int(found[1]), int(found[2])
 
 
 def _time_ms(text: str) -> int:

@@ -1,23 +1,16 @@
 """`lakestream offsets TOPIC`: which offsets a snapshot of the table reaches, and the reverse."""
 
-import asyncio
 import json
-import re
 from datetime import UTC, datetime
-from typing import Final
 
 import click
 from rich.console import Console
 from rich.table import Table as Grid
 
+from lakestream_spark.cli.asking import partition_offset, table_of
 from lakestream_spark.cli.options import Loaded, settings_options
-from lakestream_spark.core.clock import SystemClock
 from lakestream_spark.core.errors import NotFound
-from lakestream_spark.metadata import open_metadata
-from lakestream_spark.metadata.topics import Topic
 from lakestream_spark.settings import Settings
-from lakestream_spark.settings.specs import catalog_spec
-from lakestream_spark.table.iceberg import StreamCatalog
 from lakestream_spark.table.snapshots import (
     Point,
     ends_of_snapshot,
@@ -25,8 +18,6 @@ from lakestream_spark.table.snapshots import (
     snapshot_named,
     snapshot_reaching,
 )
-
-_PLACE: Final = re.compile(r"(\d+):(\d+)")
 
 
 @click.command()
@@ -53,38 +44,16 @@ def offsets(
 
 
 def _find(settings: Settings, name: str, snapshot: str | None, offset: str | None) -> list[Point]:
-    place = None if offset is None else _place(offset)
-    topic = asyncio.run(_topic(settings.metadata.url, name))
-    catalog = StreamCatalog.open(catalog_spec(settings))
-    try:
-        table = catalog.load(catalog.layout(topic.id, topic.name, topic.config))
-    finally:
-        catalog.close()
-    if table is None:
-        raise NotFound("the topic has no table yet", topic=name)
+    where = None if offset is None else partition_offset(offset, "--offset")
+    _, table = table_of(settings, name)
     if snapshot is not None:
         return [ends_of_snapshot(table, snapshot_named(table, snapshot))]
-    if place is None:
+    if where is None:
         return list(points(table))
-    found = snapshot_reaching(table, *place)
+    found = snapshot_reaching(table, *where)
     if found is None:
         raise NotFound("no snapshot reaches this offset yet", topic=name, offset=offset)
     return [found]
-
-
-def _place(text: str) -> tuple[int, int]:
-    found = _PLACE.fullmatch(text)
-    if found is None:
-        raise click.BadParameter(f"{text!r} is not PARTITION:OFFSET", param_hint="--offset")
-    return int(found[1]), int(found[2])
-
-
-async def _topic(url: str, name: str) -> Topic:
-    metadata = await open_metadata(url, clock=SystemClock())
-    try:
-        return await metadata.topics.get(name)
-    finally:
-        await metadata.close()
 
 
 def _as_json(point: Point) -> dict[str, object]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from uuid import uuid4
 
@@ -19,6 +18,7 @@ from lakestream_spark.table.columns import OFFSET, PARTITION, VALUE
 from lakestream_spark.table.files import DataFile
 from lakestream_spark.table.iceberg import CatalogSpec, StreamCatalog
 from lakestream_spark.table.layout import TableLayout
+from tests.support import duckdb_extensions
 from tests.support.tables import rows, write_file
 
 Offsets = list[tuple[int, int]]
@@ -87,11 +87,9 @@ def in_delta(log: DeltaTable) -> Offsets:
 
 
 def in_duckdb(log: DeltaTable) -> Offsets:
-    """Through DuckDB's Delta extension, as its wheel carries it."""
-    wheel = resources.files("duckdb_extension_delta")
-    (extension,) = Path(str(wheel)).rglob("*.duckdb_extension")
+    """Through DuckDB's Delta extension."""
     with duckdb.connect() as connection:
-        connection.load_extension(str(extension))
+        duckdb_extensions.load(connection, "delta")
         query = f"SELECT {PARTITION}, {OFFSET} FROM delta_scan('{log.table_uri}')"
         return sorted(connection.execute(query).fetchall())
 

@@ -6,13 +6,12 @@ from pathlib import Path
 from uuid import uuid4
 
 import duckdb
-import duckdb_extension_avro  # type: ignore[import-untyped]
-import duckdb_extension_iceberg  # type: ignore[import-untyped]
 import pytest
 from pyspark.sql import SparkSession
 
 from lakestream_spark.spark.catalogs import catalog_conf
 from lakestream_spark.table.iceberg import CatalogSpec, StreamCatalog
+from tests.support import duckdb_extensions
 from tests.support.embedded import catalog_spec
 from tests.support.postgres import postgres_server, postgres_url
 from tests.support.postgres_proxy import PostgresProxy
@@ -59,9 +58,7 @@ def by_pyiceberg(stream: StreamTable, snapshot_id: int | None = None) -> Rows:
 def by_duckdb(stream: StreamTable, at: str = "") -> Rows:
     metadata = stream.load().metadata_location.removeprefix("file://")
     with duckdb.connect() as connection:
-        for extension in (duckdb_extension_avro, duckdb_extension_iceberg):
-            (file,) = Path(extension.__file__).parent.rglob("*.duckdb_extension")
-            connection.load_extension(str(file))
+        duckdb_extensions.load(connection, "avro", "iceberg")
         query = f"SELECT __partition, __offset, __value FROM iceberg_scan('{metadata}'{at})"
         return sorted(connection.execute(query).fetchall())
 

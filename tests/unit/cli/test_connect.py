@@ -6,8 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import duckdb
-import duckdb_extension_avro  # type: ignore[import-untyped]
-import duckdb_extension_iceberg  # type: ignore[import-untyped]
 import pytest
 
 from lakestream_spark.cli.connect import ENGINES, Place
@@ -18,6 +16,7 @@ from lakestream_spark.core.errors import Misconfigured
 from lakestream_spark.metadata import open_metadata
 from lakestream_spark.metadata.topics import Topic
 from lakestream_spark.table.iceberg import CatalogSpec, StreamCatalog
+from tests.support import duckdb_extensions
 from tests.support.embedded import catalog_spec, metadata_url
 from tests.support.stream_tables import StreamTable
 from tests.support.tables import TableFiles
@@ -80,9 +79,7 @@ def test_what_is_said_of_duckdb_reads_the_table(
 ) -> None:
     (query,) = re.findall("SELECT .*", told(lake, capsys, "duckdb", "orders"))
     with duckdb.connect() as connection:
-        for extension in (duckdb_extension_avro, duckdb_extension_iceberg):
-            (file,) = Path(extension.__file__).parent.rglob("*.duckdb_extension")
-            connection.load_extension(str(file))
+        duckdb_extensions.load(connection, "avro", "iceberg")
         assert len(connection.execute(query).fetchall()) == 5
 
 

@@ -23,7 +23,6 @@ unexport PYTHONHOME PYTHONPATH PYTHONDONTWRITEBYTECODE
 PYTHON_HINT := Python 3.11, 3.12 or 3.13 is needed: install it with `apt-get install python3 python3-venv` (Debian, Ubuntu) or `brew install python@3.11` (macOS), or name one with `make PYTHON=/path/to/python3 ...`.
 VENV_HINT := This Python cannot make virtual environments: install that part with `apt-get install python3-venv`.
 JAVA_HINT := Java 17 or newer is needed: install it with `apt-get install openjdk-17-jre-headless` (Debian, Ubuntu) or `brew install openjdk@17` (macOS), or set JAVA_HOME.
-BENCH_HINT := No benchmark is there: tests/benchmarks/bench_*.py matches nothing.
 
 .PHONY: help
 help: ## List every target.
@@ -64,10 +63,8 @@ arch: setup ## Check that every package imports only what the map allows.
 	@$(BIN)/lint-imports --no-logo
 
 .PHONY: bench
-bench: jars ## Run the benchmarks; BENCH=append runs those whose name contains it.
-	@shopt -s nullglob; files=(tests/benchmarks/bench_*$(BENCH)*.py); \
-	[ $${#files[@]} -gt 0 ] || { echo '$(BENCH_HINT)' >&2; exit 1; }; \
-	for file in "$${files[@]}"; do echo "== $$file"; $(BIN)/python -m "$$(tr / . <<< "$${file%.py}")" $(ARGS); done
+bench: jars ## Run the benchmarks and write their report; BENCH=append runs those whose name contains it.
+	@$(BIN)/python -m tests.benchmarks.report $(BENCH) $(ARGS)
 
 .PHONY: conf
 conf: setup ## Write conf/lakestream.toml anew from the settings tree.

@@ -116,7 +116,7 @@ class Report:
 
     def add(self, **row: Any) -> None:
         self.rows.append(row)
-        progress(f"{self.benchmark}: " + ", ".join(f"{k} {_cell(v)}" for k, v in row.items()))
+        progress(f"{self.benchmark}: " + ", ".join(f"{k} {cell(v)}" for k, v in row.items()))
 
     def show(self, *, quick: bool) -> None:
         console = Console(width=_TABLE_WIDTH)
@@ -124,7 +124,7 @@ class Report:
         for name in self.rows[0] if self.rows else ():
             table.add_column(name.replace("_", " "), justify="right")
         for row in self.rows:
-            table.add_row(*map(_cell, row.values()))
+            table.add_row(*map(cell, row.values()))
         console.print(table)
         for note in self.notes:
             console.print(note, highlight=False)
@@ -144,7 +144,7 @@ class Report:
         }
 
 
-def _cell(value: object) -> str:
+def cell(value: object) -> str:
     if not isinstance(value, float):
         return str(value)
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

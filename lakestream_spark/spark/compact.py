@@ -30,6 +30,7 @@ from lakestream_spark.spark.driver import CompactDriver
 from lakestream_spark.spark.due import CompactPolicy
 from lakestream_spark.spark.outcome import RESULT_SCHEMA
 from lakestream_spark.spark.planner import Scope
+from lakestream_spark.spark.pools import COMPACT, join_pool
 from lakestream_spark.spark.remote import refuse_remote_sqlite
 from lakestream_spark.spark.source import (
     JOB_OPTION,
@@ -154,6 +155,7 @@ class _Patience:
 def _start(
     spark: SparkSession, job: CompactJob, scope: Scope, driver: CompactDriver
 ) -> StreamingQuery:
+    join_pool(spark, COMPACT)
     slices = (
         spark.readStream.format(SOURCE)
         .option(METADATA_OPTION, job.metadata_url)

@@ -12,6 +12,7 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 
 from lakestream_spark.core.errors import Unavailable
+from lakestream_spark.spark.pools import UPKEEP, join_pool, rewrites_at_once
 from lakestream_spark.table.columns import OFFSET
 from lakestream_spark.table.upkeep.ports import Rewritten
 
@@ -58,6 +59,8 @@ class SparkRewriter:
     def _rewrite(
         self, identifier: Sequence[str], options: Mapping[str, str], **further: str
     ) -> Rewritten:
+        at_once = {"max-concurrent-file-group-rewrites": str(rewrites_at_once(self._spark()))}
+        options = {**at_once, **options}
         arguments = {"strategy": "sort", "sort_order": _SORT_ORDER, "options": options, **further}
         found = self._call("rewrite_data_files", identifier, arguments)
         return Rewritten(
@@ -72,8 +75,8 @@ class SparkRewriter:
         name = ".".join(f"`{part}`" for part in identifier)
         named = {"table": name, **arguments}
         listed = ", ".join(f"{key} => {_literal(value)}" for key, value in named.items())
+        spark = self._spark()
         try:
-            spark = self._session()
             # Spark remembers a table's metadata for a while; others have committed since.
             spark.sql(f"REFRESH TABLE `{self._catalog}`.{name}").collect()
             (row,) = spark.sql(f"CALL `{self._catalog}`.system.{procedure}({listed})").collect()
@@ -83,6 +86,15 @@ class SparkRewriter:
                 f"Spark's {procedure} failed: {' '.join(str(error).splitlines()[:2])}", table=name
             ) from error
         return row.asDict()
+
+    def _spark(self) -> SparkSession:
+        """The session, which may have to start first; what this thread asks of it is upkeep."""
+        try:
+            spark = self._session()
+            join_pool(spark, UPKEEP)
+        except Exception as error:
+            raise Unavailable(f"Spark does not run: {error}") from error
+        return spark
 
 
 def _literal(value: object) -> str:

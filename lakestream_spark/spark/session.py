@@ -15,6 +15,7 @@ from lakestream_spark.core.logs import event
 from lakestream_spark.spark.catalogs import catalog_conf
 from lakestream_spark.spark.jars import jar_paths
 from lakestream_spark.spark.jvm import jvm_options
+from lakestream_spark.spark.pools import FAIR
 from lakestream_spark.spark.source import WalSource
 from lakestream_spark.table.iceberg import CatalogSpec
 
@@ -61,6 +62,7 @@ def local_session(
         ),
         # Without it Spark refuses Delta tables that are named by their path.
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        **FAIR,
         **catalog_conf(catalog),
         **(more or {}),
     }

@@ -23,9 +23,6 @@ from tests.support.embedded import catalog_spec
 from tests.support.ingress_process import Ingress, Listening, ingress
 
 RATE: Final = 1_000_000
-# librdkafka sends one partition in a request. Five in flight, which is all that idempotence allows,
-# are twenty partitions a second where an acknowledgement takes a quarter of one.
-MANY_IN_FLIGHT: Final = {"enable.idempotence": False, "max.in.flight.requests.per.connection": 60}
 _PATIENCE_S: Final = 600.0
 _COMMIT: Final = "lakestream_table_commit_seconds"
 _HOUR_S: Final = 3600
@@ -97,7 +94,7 @@ async def measure_one(report: Report, up: Ingress, at: Listening, spread: Spread
     before, began = counts(up), time.monotonic()
     spec = {"role": "flow", "bootstrap": at.kafka, "partitions": spread.partitions}
     flow = {"topics": topics, "bytes_per_s": RATE, "seconds": spread.seconds}
-    sender = client(**spec, **flow, settings=MANY_IN_FLIGHT)
+    sender = client(**spec, **flow)
     sent = await asyncio.to_thread(result, sender)
     ended = time.monotonic()
     found = await committed(up, before, sent["records"])

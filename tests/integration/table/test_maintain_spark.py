@@ -18,6 +18,7 @@ from lakestream_spark.core.errors import Transient
 from lakestream_spark.metadata import open_metadata
 from lakestream_spark.metadata.topics import Topic
 from lakestream_spark.spark.maintain import MaintainJob, maintain_once
+from lakestream_spark.spark.pools import UPKEEP
 from lakestream_spark.table import delta_log
 from lakestream_spark.table.columns import OFFSET, PARTITION
 from lakestream_spark.table.delta import mirror
@@ -126,10 +127,18 @@ def test_maintenance_never_fights_the_committer(orders, spark, tmp_path, monkeyp
     all_files_are_on_the_disk(orders, set(synced))
     assert len(orders.table.snapshots()) <= POLICY.snapshots.newest + 8
 
+    assert spark_pools(spark) == {"default", UPKEEP}, "a merge leaves slots to batches"
+
     vacuum(orders, spark)
     orders.append(0, 1)
     mirror(orders.table, orders.topic_id)
     assert len(everywhere(orders, spark)) == len(expected) + 4
+
+
+def spark_pools(spark: SparkSession) -> set[str]:
+    """The scheduler's pools in which something has run."""
+    found = spark.sparkContext._jsc.sc().getAllPools()
+    return {found.apply(number).name() for number in range(found.size())}
 
 
 def everywhere(orders: GrowingTable, spark: SparkSession) -> list[tuple[int, int]]:

@@ -31,8 +31,9 @@ from lakestream_spark.ingress.broker import Address, Admin, Broker, Log
 from lakestream_spark.ingress.cluster import ClusterView
 from lakestream_spark.ingress.fetch_sessions import FetchSessions
 from lakestream_spark.ingress.housekeeping import Housekeeping
+from lakestream_spark.ingress.listening import listen
 from lakestream_spark.ingress.machine import new_incarnation, refuse_other_machines
-from lakestream_spark.ingress.server import Listener, listen
+from lakestream_spark.ingress.server import Listener
 from lakestream_spark.ingress.stopping import GracefulStop
 from lakestream_spark.ingress.tail import TailWatch
 from lakestream_spark.ingress.topic_cache import CachedTopics

@@ -2,7 +2,6 @@
 
 import logging
 import shutil
-import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from multiprocessing import parent_process
@@ -14,6 +13,7 @@ from typing import Final
 from lakestream_spark.cli.job_site import job_site
 from lakestream_spark.cli.jobs import compact_job, maintain_job
 from lakestream_spark.cli.progress import CompactView, shown
+from lakestream_spark.cli.signals import stopped_by_signals
 from lakestream_spark.core.logs import configure, event
 from lakestream_spark.settings import Settings
 from lakestream_spark.spark.compact import drain, run
@@ -22,7 +22,6 @@ from lakestream_spark.spark.session import Session, session_when_asked
 from lakestream_spark.spark.tally import Tally
 
 _UPKEEP_ENDS_S: Final = 60.0
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _log: Final = logging.getLogger(__name__)
 
 
@@ -84,17 +83,6 @@ def _upkeep(settings: Settings, session: Session, stop: Event) -> Iterator[None]
     finally:
         stop.set()
         thread.join(_UPKEEP_ENDS_S)
-
-
-@contextmanager
-def stopped_by_signals(stop: Event) -> Iterator[None]:
-    """SIGTERM and SIGINT set the event instead of ending the process."""
-    previous = [signal.signal(number, lambda *_: stop.set()) for number in _SIGNALS]
-    try:
-        yield
-    finally:
-        for number, handler in zip(_SIGNALS, previous, strict=True):
-            signal.signal(number, handler)
 
 
 def _stop_with_parent(stop: Event) -> None:

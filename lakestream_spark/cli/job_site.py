@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack, contextmanager
 
 from lakestream_spark.core.clock import SystemClock
 from lakestream_spark.ingress.admin import Health, admin_site
-from lakestream_spark.ingress.server import listen
+from lakestream_spark.ingress.listening import listen
 from lakestream_spark.spark.background import BackgroundLoop
 
 

@@ -8,11 +8,11 @@ from typing import Final
 
 import click
 
-from lakestream_spark.cli.compaction import stopped_by_signals
 from lakestream_spark.cli.job_site import job_site
 from lakestream_spark.cli.jobs import maintain_job
 from lakestream_spark.cli.options import Loaded, job_options, topics_option
 from lakestream_spark.cli.progress import MaintainView, shown
+from lakestream_spark.cli.signals import stopped_by_signals
 from lakestream_spark.core.errors import Unavailable
 from lakestream_spark.core.logs import configure, event
 from lakestream_spark.spark.maintain import maintain_once, run_maintenance

@@ -1,14 +1,10 @@
-"""The listening socket and the connections on it.
-
-Bind first, serve later: the port that clients are told must be known before the first of them asks,
-and a port that is taken must be noticed before anything else happens.
+"""The connections of a broker on its listening socket.
 
 What always holds: no more connections are open than allowed, in all and per address; a connection
 that is idle for long is closed; `drain` answers what was read and is over in bounded time.
 """
 
 import asyncio
-import errno
 import logging
 import socket
 from collections import Counter
@@ -16,13 +12,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakestream_spark.core import metrics
-from lakestream_spark.core.errors import Misconfigured
 from lakestream_spark.core.logs import event
 from lakestream_spark.ingress.broker import Broker
 from lakestream_spark.ingress.connection import Connection
 
 _log: Final = logging.getLogger(__name__)
-_BACKLOG: Final = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,23 +26,6 @@ class ConnectionLimits:
     total: int = 10_000  # max.connections
     per_ip: int = 10_000  # max.connections.per.ip
     max_idle_s: float = 600.0  # connections.max.idle.ms
-
-
-def listen(host: str, port: int, *, setting: str = "broker.port") -> socket.socket:
-    """A bound socket; port 0 picks a free one. Raises `Misconfigured` when it cannot be had."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            raise Misconfigured(
-                f"port {port} of {host} is in use: stop what listens there, or choose another "
-                f"{setting} (0 picks a free one)"
-            ) from error
-        reason = error.strerror or str(error)
-        raise Misconfigured(
-            f"cannot listen on port {port} of {host!r}: {reason}", setting=setting
-        ) from error
 
 
 class Listener:

@@ -2,9 +2,6 @@
 
 import json
 import os
-import subprocess
-import tempfile
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random, SystemRandom
 from typing import NamedTuple
@@ -13,8 +10,9 @@ import pytest
 
 from tests.support.postgres import postgres_server, postgres_url
 from tests.support.s3 import NEEDS_S3, S3Server, s3_server
+from tests.support.small_disk import small_disk
 
-__all__ = ["postgres_server", "postgres_url", "s3_server"]
+__all__ = ["postgres_server", "postgres_url", "s3_server", "small_disk"]
 
 SEED = "LOGTEST_SEED"
 
@@ -60,24 +58,3 @@ def options_json(server: S3Server) -> str:
     given = options.model_dump(exclude_defaults=True)
     assert options.secret_access_key is not None
     return json.dumps({**given, "secret_access_key": options.secret_access_key.get_secret_value()})
-
-
-@pytest.fixture
-def small_disk() -> Iterator[Callable[[int], Path]]:
-    """Mounts file systems of a few megabytes."""
-    mounted: list[Path] = []
-
-    def mount(megabytes: int) -> Path:
-        folder = Path(tempfile.mkdtemp(prefix="lakestream-disk-"))
-        options = ["-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(folder)]
-        done = subprocess.run(["mount", *options], capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            folder.rmdir()
-            pytest.skip(f"no small disk can be mounted here: {done.stderr.strip()}")
-        mounted.append(folder)
-        return folder
-
-    yield mount
-    for folder in mounted:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
-        folder.rmdir()

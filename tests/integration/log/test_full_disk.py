@@ -1,8 +1,6 @@
 """Disks that fill up, for real: a file system of a few megabytes."""
 
-import os
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from lakestream_spark.core.retry import Backoff
@@ -11,19 +9,11 @@ from lakestream_spark.objectstore.retrying import Retrying
 from lakestream_spark.wal.writer import FlushPolicy
 from tests.support.crowd import PROFILE, Crowd, open_writer
 from tests.support.log import open_log
+from tests.support.small_disk import fill
 
 RETRIABLE = {"Unavailable", "OutcomeUnknown", "Overloaded"}
 POLICY = FlushPolicy(max_age_ms=10, answer_within_ms=1_000)
 IMPATIENT = Backoff(first_s=0.02, cap_s=0.1, total_s=0.3)
-
-
-def fill(disk: Path) -> Path:
-    """A file that takes all the space there is."""
-    ballast = disk / "ballast"
-    with ballast.open("wb", buffering=0) as file, suppress(OSError):
-        while file.write(os.urandom(4096)):
-            pass
-    return ballast
 
 
 async def test_producers_get_retriable_errors_while_the_wal_disk_is_full_and_lose_nothing(

@@ -12,7 +12,7 @@ from lakestream_spark.cli.announce import Announce
 from lakestream_spark.cli.exits import run
 from lakestream_spark.cli.group import lakestream
 from lakestream_spark.cli.workers import _nth
-from lakestream_spark.ingress.server import listen
+from lakestream_spark.ingress.listening import listen
 from lakestream_spark.settings import Entry, Settings, load
 
 

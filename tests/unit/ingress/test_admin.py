@@ -9,7 +9,7 @@ import pytest
 from lakestream_spark.core import metrics
 from lakestream_spark.core.errors import Unavailable
 from lakestream_spark.ingress.admin import Health, State, admin_site
-from lakestream_spark.ingress.server import listen
+from lakestream_spark.ingress.listening import listen
 from tests.support.clock import SimulatedClock
 
 

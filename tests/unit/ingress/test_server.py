@@ -9,7 +9,7 @@ from kio.schema.api_versions.v3.request import ApiVersionsRequest
 from lakestream_spark.app import running_broker
 from lakestream_spark.core import metrics
 from lakestream_spark.core.errors import Misconfigured
-from lakestream_spark.ingress.server import listen
+from lakestream_spark.ingress.listening import listen
 from lakestream_spark.metadata.brokers import Incarnation, Node, Registration
 from lakestream_spark.settings import Settings
 from tests.support.batches import make_batch

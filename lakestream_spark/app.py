@@ -18,6 +18,7 @@ from functools import partial
 from random import Random
 from typing import Final
 
+from lakestream_spark.console import Access, Parts, StatusPage
 from lakestream_spark.core import metrics
 from lakestream_spark.core.clock import Clock, SystemClock
 from lakestream_spark.core.errors import Fenced, NotFound, Unavailable
@@ -84,6 +85,8 @@ class RunningBroker:
     cluster: ClusterView
     tail: TailWatch
     groups: GroupService
+    log: Log
+    history: HistoryProcess
     upkeep: asyncio.Task[None]
     """Ends only when the broker has lost its place, with `Fenced`."""
 
@@ -124,10 +127,30 @@ async def serve(
         sock = listen(
             settings.broker.admin_host, settings.broker.admin_port, setting="broker.admin_port"
         )
-        await stack.enter_async_context(admin_site(sock, health))
+        page = StatusPage(_page_access(settings))
+        await stack.enter_async_context(admin_site(sock, health, page.routes()))
         broker = await stack.enter_async_context(running_broker(settings, health))
+        page.serving(_page_parts(broker))
+        stack.push_async_callback(page.stop)
         ready(broker, sock.getsockname()[1])
         await _until_stopped(broker, stop, health)
+
+
+def _page_access(settings: Settings) -> Access:
+    own = settings.broker
+    token = None if own.admin_token is None else own.admin_token.get_secret_value()
+    return Access(host=own.admin_host, token=token)
+
+
+def _page_parts(broker: RunningBroker) -> Parts:
+    return Parts(
+        node_id=broker.address.node_id,
+        metadata=broker.metadata,
+        tail=broker.log.reader,
+        history=broker.history,
+        live_nodes=lambda: {node.node_id for node in broker.cluster.brokers()},
+        clock=SystemClock(),
+    )
 
 
 async def _until_stopped(broker: RunningBroker, stop: asyncio.Event, health: Health) -> None:
@@ -186,6 +209,8 @@ async def running_broker(
             cluster=parts.cluster,
             tail=parts.tail,
             groups=parts.groups,
+            log=broker.log,
+            history=parts.history,
             upkeep=running,
         )
 

@@ -14,6 +14,12 @@ from lakestream_spark.core.errors import Misconfigured
 from lakestream_spark.spark.jars import jar_paths, require_java
 
 BY_DESIGN = "by design:"
+_SERVERS = (
+    ("s3", "S3"),
+    ("postgres", "PostgreSQL"),
+    ("spark", "Spark"),
+    ("browser", "browser"),
+)
 IN_CI = bool(os.environ.get("CI"))
 
 settings.register_profile(
@@ -81,7 +87,7 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """One line for each kind of server that was not there."""
     skipped = terminalreporter.stats.get("skipped", [])
-    for marker, what in (("s3", "S3"), ("postgres", "PostgreSQL"), ("spark", "Spark")):
+    for marker, what in _SERVERS:
         reports = [report for report in skipped if marker in report.keywords]
         if reports:
             why = _skip_reason(reports[0])

@@ -22,4 +22,4 @@ class Announce(Enum):
         if self is Announce.JSON:
             found = {"node_id": node_id, "kafka": kafka, "admin": f"http://{admin}"}
             return json.dumps(found)
-        return f"lakestream broker {node_id} listening on {kafka} (admin http://{admin})"
+        return f"lakestream broker {node_id} listening on {kafka} (status page http://{admin})"

@@ -38,7 +38,7 @@ topics_option = partial(click.option, "--topics", default="*", show_default=True
 
 
 def _admin_port(command: Command) -> Command:
-    text = "Port for metrics and health; 0 picks a free one."
+    text = "Admin port: metrics, health, a broker's status page; 0 picks a free one."
     return click.option("--admin-port", type=int, help=text)(command)
 
 

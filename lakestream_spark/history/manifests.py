@@ -34,6 +34,7 @@ class PlannedFile(NamedTuple):
     offsets: Bounds
     newest_micros: int | None
     """No row has a later time; None when the file does not tell, or has rows without a time."""
+    size: int = 0
 
 
 class Deletes(NamedTuple):
@@ -122,6 +123,7 @@ def _planned(file: DataFile) -> PlannedFile:
         ),
         offsets=Bounds(_bound(lower, _OFFSET_ID, 0), _bound(upper, _OFFSET_ID, _LAST_OFFSET)),
         newest_micros=newest if nulls == 0 and _TIMESTAMP_ID in upper else None,
+        size=file.file_size_in_bytes,
     )
 
 

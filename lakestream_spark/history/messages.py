@@ -33,6 +33,8 @@ class Kind(IntEnum):
     PLACE = 3
     """An offset with its time, or null."""
     ERROR = 4
+    ABOUT = 5
+    """What there is to say of a table."""
 
 
 class What(IntEnum):
@@ -41,6 +43,7 @@ class What(IntEnum):
     READ = 0
     AT_TIME = 1
     NEWEST = 2
+    ABOUT = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +104,11 @@ class Question:
     def newest(cls, topic: Topic, partition: int, offsets: range) -> Self:
         """The first of these offsets that has the newest time."""
         return cls._of(What.NEWEST, topic, partition, offsets)
+
+    @classmethod
+    def about(cls, topic: Topic) -> Self:
+        """The files and snapshots of the table."""
+        return cls._of(What.ABOUT, topic, 0, range(0))
 
     @classmethod
     def _of(cls, what: What, topic: Topic, partition: int, offsets: range, limit: int = 0) -> Self:

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from pyiceberg.io import FileIO
 
+from lakestream_spark.history.about import NO_SNAPSHOTS, Snapshots
 from lakestream_spark.history.manifests import PlannedFile
 from lakestream_spark.history.overlaps import overlapping
 from lakestream_spark.kafka.arrow.layout import Longs
@@ -33,6 +34,8 @@ class Plan:
     """The first offset of each partition that is not in the table yet."""
     data: Sequence[PlannedFile]
     deleted: Mapping[str, Longs]
+    table: str = ""
+    snapshots: Snapshots = NO_SNAPSHOTS
     _spans: dict[int, list[FileSpan]] = field(default_factory=dict)
 
     def end(self, partition: int) -> int:

@@ -17,6 +17,7 @@ from pyiceberg.table.snapshots import Snapshot
 
 from lakestream_spark.core.errors import Unavailable
 from lakestream_spark.core.ids import TopicId
+from lakestream_spark.history.about import NEWEST, SnapshotFact, Snapshots
 from lakestream_spark.history.manifests import ManifestCache, SnapshotFiles
 from lakestream_spark.history.plan import Plan
 from lakestream_spark.table.append import TableState
@@ -150,6 +151,8 @@ class TopicPlan:
             ends=TableState.of(table).ends,
             data=files.data,
             deleted=files.deleted,
+            table=".".join(table.name()),
+            snapshots=_snapshots(table),
         )
 
     def _files(self, table: Table, snapshot: Snapshot) -> SnapshotFiles:
@@ -159,3 +162,25 @@ class TopicPlan:
             raise
         except OUTAGES as error:
             raise Unavailable(f"the manifests cannot be read: {error!r}") from error
+
+
+def _snapshots(table: Table) -> Snapshots:
+    found = sorted(table.snapshots(), key=lambda each: each.sequence_number or 0, reverse=True)
+    return Snapshots(len(found), tuple(_fact(each) for each in found[:NEWEST]))
+
+
+def _fact(snapshot: Snapshot) -> SnapshotFact:
+    told = {} if snapshot.summary is None else snapshot.summary.additional_properties
+    return SnapshotFact(
+        snapshot_id=snapshot.snapshot_id,
+        at_ms=snapshot.timestamp_ms,
+        operation="" if snapshot.summary is None else snapshot.summary.operation.value,
+        rows=_number(told.get("added-records")) - _number(told.get("deleted-records")),
+        total_rows=_number(told.get("total-records")),
+        files=_number(told.get("total-data-files")),
+    )
+
+
+def _number(text: str | None) -> int:
+    """What other engines write there is their own."""
+    return int(text) if text is not None and text.isdecimal() else 0

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from lakestream_spark.core.errors import Corrupt, LakestreamError, Unavailable
 from lakestream_spark.core.ids import TopicId
+from lakestream_spark.history.about import TableFacts
 from lakestream_spark.history.answer import AnswerBuilder, batches_in
 from lakestream_spark.history.blocks import Block, BlockCache
 from lakestream_spark.history.messages import Question
@@ -88,6 +89,11 @@ class TableReader:
     def newest(self, question: Question) -> TimestampedOffset | None:
         """The first row from the offset on that has the newest time."""
         return self._with_plan(question, lambda plan: self._times(plan, question).newest())
+
+    def about(self, question: Question) -> TableFacts:
+        """What the table's newest lawful snapshot holds, and the snapshots before it."""
+        plan = self._topic(question).current()
+        return TableFacts.of(plan.table, [file.size for file in plan.data], plan.snapshots)
 
     def _times(self, plan: Plan, question: Question) -> TimeSearch:
         return TimeSearch(self._shelf.footers, plan, question.partition, question.offset)

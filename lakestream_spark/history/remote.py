@@ -16,6 +16,7 @@ from typing import Final
 
 from lakestream_spark.core.errors import LakestreamError, Unavailable
 from lakestream_spark.core.logs import event
+from lakestream_spark.history.about import TableFacts
 from lakestream_spark.history.link import Answer, Link, ReaderGone
 from lakestream_spark.history.messages import (
     Kind,
@@ -96,6 +97,13 @@ class HistoryProcess:
         """The first row of these offsets, or after them, that has the newest time."""
         question = Question.newest(topic, partition, offsets)
         return place_from_body((await self._ask(question)).body)
+
+    async def about(self, topic: Topic) -> TableFacts:
+        """The files and the newest snapshots of the topic's table, about a second old at most.
+
+        Raises `Unavailable` when there is no table yet, or the catalog does not answer.
+        """
+        return TableFacts.from_body((await self._ask(Question.about(topic))).body)
 
     async def close(self) -> None:
         """End the process, if there is one."""

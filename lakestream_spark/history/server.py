@@ -57,6 +57,8 @@ class Server:
                 return Kind.PLACE, place_to_body(self._reader.at_time(question))
             case What.NEWEST:
                 return Kind.PLACE, place_to_body(self._reader.newest(question))
+            case What.ABOUT:
+                return Kind.ABOUT, self._reader.about(question).to_body()
 
 
 def receive(sock: socket.socket) -> tuple[int, bytearray] | None:

@@ -1,5 +1,7 @@
 """The admin port: `/metrics`, `/healthz` (the process lives) and `/readyz` (it may get traffic).
 
+Further routes, such as those of the status page, come in by argument.
+
 What always holds: the port answers from before the broker starts until after it has stopped; not
 ready is 503 with the reasons as JSON; stores are asked at most once a second, however often a
 balancer asks us.
@@ -7,7 +9,7 @@ balancer asks us.
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from enum import Enum
 from typing import Final
@@ -82,9 +84,12 @@ async def _ask(name: str, probe: Probe) -> str | None:
 
 
 @asynccontextmanager
-async def admin_site(sock: socket.socket, health: Health) -> AsyncIterator[None]:
+async def admin_site(
+    sock: socket.socket, health: Health, routes: Iterable[web.RouteDef] = ()
+) -> AsyncIterator[None]:
     """Serve the admin port until the block ends."""
     application = web.Application()
+    application.add_routes(routes)
     application.add_routes(
         [
             web.get("/metrics", _metrics),

@@ -53,12 +53,12 @@ class Jobs:
         One that is seen for the first time counts as alive.
         """
         jobs = [job for job in await self.list() if job.kind == kind]
-        return [job for job in jobs if self._still_s(job) < session_s]
+        return [job for job in jobs if self.still_s(job) < session_s]
 
     async def forget_dead(self, kind: str, session_s: float) -> None:
         """Take out the rows whose beat stood still for that long."""
         jobs = [job for job in await self.list() if job.kind == kind]
-        dead = [job.id for job in jobs if self._still_s(job) >= session_s]
+        dead = [job.id for job in jobs if self.still_s(job) >= session_s]
         if dead:
             await self._database.run(_leave(dead))
 
@@ -66,7 +66,8 @@ class Jobs:
         """All rows, those of dead jobs too, by id."""
         return await self._database.read(_list())
 
-    def _still_s(self, job: Job) -> float:
+    def still_s(self, job: Job) -> float:
+        """For how long its beat has not moved, as far as this process knows."""
         now = self._clock.monotonic()
         seen = self._seen.get(job.id)
         if seen is None or seen.beat != job.beat:

@@ -16,6 +16,7 @@ from lakestream_spark.metadata.group_offsets import GroupOffsets
 from lakestream_spark.metadata.jobs import Jobs
 from lakestream_spark.metadata.leases import Leases
 from lakestream_spark.metadata.ledger import SqlSegmentLedger
+from lakestream_spark.metadata.overview import Overview
 from lakestream_spark.metadata.partitions import PartitionIds
 from lakestream_spark.metadata.problems import Problems
 from lakestream_spark.metadata.producers import Producers
@@ -48,6 +49,7 @@ class Metadata:
     producers: Producers
     retention: Retention
     brokers: Brokers
+    overview: Overview
 
     async def ping(self) -> None:
         """Raise what a request would meet when the store does not answer."""
@@ -97,6 +99,7 @@ async def services(
         producers=Producers(database),
         retention=Retention(database, clock),
         brokers=Brokers(database),
+        overview=Overview(database),
     )
 
 

@@ -104,9 +104,13 @@ class BrokerSettings(Section):
     port: int = Field(default=9092, ge=0, le=65535)
     """Kafka port; 0 picks a free one and prints it."""
     admin_port: int = Field(default=8092, ge=0, le=65535)
-    """Port for metrics and health; 0 picks a free one."""
+    """Port for the status page, metrics and health; 0 picks a free one."""
     admin_host: str = "127.0.0.1"
-    """Address to listen on for metrics and health."""
+    """Address to listen on for the status page, metrics and health."""
+    admin_token: SecretStr | None = Field(default=None, min_length=16)
+    """What a browser gives as the password (of any user) to see the status page, at least 16
+    characters. Unless `admin_host` is a loopback address there is no page without it; metrics and
+    health need none."""
     advertised_host: str
     """Name under which clients reach this broker."""
     rack: str | None = None

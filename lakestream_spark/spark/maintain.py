@@ -1,21 +1,23 @@
 """Maintenance of the stream tables, with Spark as the one who rewrites files.
 
 What always holds: stopping happens between topics; a round that fails as a whole (the metadata
-store does not answer) is logged and the next one is tried.
+store does not answer) is logged and the next one is tried; the registry of jobs knows of it from
+before its first round until it ends, and when a round last succeeded.
 """
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from threading import Event
 from typing import Final
 from uuid import uuid4
 
-from lakestream_spark.core.clock import SystemClock
+from lakestream_spark.core.clock import Clock, SystemClock
 from lakestream_spark.core.errors import Transient
 from lakestream_spark.core.logs import event
 from lakestream_spark.metadata import Metadata, open_metadata
+from lakestream_spark.metadata.jobs import Job
 from lakestream_spark.spark.background import BackgroundLoop
 from lakestream_spark.spark.merge import SparkRewriter
 from lakestream_spark.spark.session import Session
@@ -26,6 +28,8 @@ from lakestream_spark.table.upkeep.maintain import Maintainer, TopicReport
 from lakestream_spark.table.upkeep.policy import UpkeepPolicy
 from lakestream_spark.table.upkeep.topic import Tools
 
+KIND: Final = "maintain"
+_DEAD_AFTER_ROUNDS: Final = 10
 _log: Final = logging.getLogger(__name__)
 
 
@@ -80,18 +84,59 @@ def _rounds(
             clock=clock,
             policy=job.policy,
         )
+        entry = _Entry(metadata, clock, job)
         maintainer = Maintainer(
-            tools,
-            metadata.topics,
-            metadata.leases,
-            metadata.problems,
-            holder=f"maintain-{uuid4()}",
+            tools, metadata.topics, metadata.leases, metadata.problems, holder=entry.id
         )
+
+        async def one_round() -> Mapping[str, TopicReport]:
+            await entry.begin()
+            report = await _round(maintainer, metadata, catalog, job.topics, stop)
+            await entry.succeeded()
+            return report
+
         try:
-            yield lambda: loop.run(_round(maintainer, metadata, catalog, job.topics, stop))
+            yield lambda: loop.run(one_round())
         finally:
+            loop.run(entry.leave())
             catalog.close()
             loop.run(metadata.close())
+
+
+class _Entry:
+    """This job in the registry, for people: no round depends on it."""
+
+    def __init__(self, metadata: Metadata, clock: Clock, job: MaintainJob) -> None:
+        self.id = f"{KIND}-{uuid4()}"
+        self._jobs = metadata.jobs
+        self._clock = clock
+        self._every_s = job.every_s
+        self._about = {"topics": job.topics, "every_s": job.every_s}
+        self._started_ms = clock.wall_ms()
+        self._last_success_ms: int | None = None
+
+    async def begin(self) -> None:
+        await self._beat()
+        await self._jobs.forget_dead(KIND, _DEAD_AFTER_ROUNDS * self._every_s)
+
+    async def succeeded(self) -> None:
+        self._last_success_ms = self._clock.wall_ms()
+        await self._beat()
+
+    async def leave(self) -> None:
+        with suppress(Transient):
+            await self._jobs.leave(self.id)
+
+    async def _beat(self) -> None:
+        await self._jobs.beat(
+            Job(
+                id=self.id,
+                kind=KIND,
+                started_ms=self._started_ms,
+                last_success_ms=self._last_success_ms,
+                about=self._about,
+            )
+        )
 
 
 async def _round(

@@ -109,7 +109,9 @@ def test_settings_reach_a_worker_with_their_secrets():
 
 def test_the_line_of_a_broker_that_is_ready():
     text = Announce.TEXT.line(1, "127.0.0.1:9092", "127.0.0.1:8092")
-    assert text == ("lakestream broker 1 listening on 127.0.0.1:9092 (admin http://127.0.0.1:8092)")
+    assert text == (
+        "lakestream broker 1 listening on 127.0.0.1:9092 (status page http://127.0.0.1:8092)"
+    )
     assert Announce.JSON.line(1, "h:1", "h:2") == (
         '{"node_id": 1, "kafka": "h:1", "admin": "http://h:2"}'
     )

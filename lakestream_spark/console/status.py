@@ -1,0 +1,215 @@
+"""Everything the page shows at once: one look at the metadata store for all who ask.
+
+What always holds: nothing here waits for a table or a catalog; topics are in the order of their
+names; numbers of a topic are sums over its partitions.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from lakestream_spark.console.parts import Parts
+from lakestream_spark.console.rates import Rate, Rates
+from lakestream_spark.console.tables import TableWatch
+from lakestream_spark.core.ids import TopicId
+from lakestream_spark.history.about import TableFacts
+from lakestream_spark.metadata.backlog import TopicBacklog
+from lakestream_spark.metadata.jobs import Job
+from lakestream_spark.metadata.overview import GroupNow, PartitionNow
+from lakestream_spark.metadata.problems import Problem
+from lakestream_spark.metadata.topic_config import TopicConfig
+from lakestream_spark.metadata.topics import Topic
+from lakestream_spark.wal.ports import PartitionEnds
+
+_SILENT_S: Final = 30.0
+_SILENT_ROUNDS: Final = 3
+_NO_ENDS: Final = PartitionEnds(0, 0, 0, 0)
+
+
+class _Look(NamedTuple):
+    """What the store said."""
+
+    now_ms: int
+    ends: Mapping[TopicId, PartitionEnds]
+    rates: Mapping[TopicId, Rate]
+    backlog: Mapping[TopicId, TopicBacklog]
+    problems: Sequence[Problem]
+
+
+class Status:
+    """The list of everything."""
+
+    def __init__(self, parts: Parts, tables: TableWatch) -> None:
+        self._parts = parts
+        self._tables = tables
+        self._rates = Rates()
+
+    async def all(self) -> dict[str, Any]:
+        """As it is now; raises what the metadata store raises."""
+        metadata = self._parts.metadata
+        topics = await metadata.topics.list()
+        look = await self._look()
+        self._tables.look(topics, {key: ends.table_end for key, ends in look.ends.items()})
+        names = {topic.id: topic.name for topic in topics}
+        return {
+            "now_ms": look.now_ms,
+            "node_id": self._parts.node_id,
+            "topics": [self._topic(topic, look) for topic in topics],
+            "groups": _groups(await metadata.overview.groups()),
+            "brokers": await self._brokers(),
+            "jobs": [self._job(job) for job in await metadata.jobs.list()],
+            "problems": [_problem(each, names) for each in _newest_first(look.problems)],
+            "tables_trouble": self._tables.trouble,
+        }
+
+    async def topic(self, name: str) -> dict[str, Any]:
+        """One topic with its partitions and its table; raises `UnknownTopic`."""
+        topic = await self._parts.metadata.topics.get(name)
+        ends = await self._parts.metadata.tables.ends(topic.id)
+        return {
+            "name": topic.name,
+            "id": str(topic.id),
+            "created_ms": topic.created_ms,
+            "config": dict(sorted(topic.config.items())),
+            "partitions": [
+                {
+                    "partition": number,
+                    "log_start": each.log_start,
+                    "table_end": each.table_end,
+                    "high_watermark": each.high_watermark,
+                }
+                for number, each in ends.items()
+            ],
+            **await self._table_of(topic, sum(each.table_end for each in ends.values())),
+        }
+
+    async def _table_of(self, topic: Topic, table_end: int) -> dict[str, Any]:
+        try:
+            facts = await self._tables.now(topic, table_end)
+        except Exception as error:
+            return {"table": None, "table_trouble": _told(error)}
+        return {"table": None if facts is None else _table(facts), "table_trouble": None}
+
+    async def _look(self) -> _Look:
+        metadata, clock = self._parts.metadata, self._parts.clock
+        partitions = await metadata.overview.partitions()
+        now = clock.monotonic()
+        moved = self._rates.moved(now, partitions)
+        arrived = await metadata.overview.arrived(moved) if moved else {}
+        return _Look(
+            now_ms=clock.wall_ms(),
+            ends=_sums(partitions),
+            rates=self._rates.take(now, partitions, arrived),
+            backlog=await metadata.backlog.pending(),
+            problems=await metadata.problems.list(),
+        )
+
+    def _topic(self, topic: Topic, look: _Look) -> dict[str, Any]:
+        ends = look.ends.get(topic.id, _NO_ENDS)
+        rate, backlog = look.rates.get(topic.id), look.backlog.get(topic.id)
+        lag_ms = 0 if backlog is None else max(0, look.now_ms - backlog.oldest_ms)
+        facts = self._tables.known(topic.id)
+        return {
+            "name": topic.name,
+            "partitions": topic.partitions,
+            "log_start": ends.log_start,
+            "table_end": ends.table_end,
+            "high_watermark": ends.high_watermark,
+            "records_per_s": None if rate is None else round(rate.records, 1),
+            "bytes_per_s": None if rate is None else round(rate.bytes),
+            "lag_records": ends.last_stable - ends.table_end,
+            "lag_s": lag_ms / 1000,
+            "wal_bytes": self._tables.wal_bytes.get(topic.id),
+            "table": None if facts is None else _table_in_short(facts),
+            "state": _state(topic, lag_ms, any(p.topic_id == topic.id for p in look.problems)),
+        }
+
+    async def _brokers(self) -> list[dict[str, Any]]:
+        live = self._parts.live_nodes()
+        return [
+            {
+                "node_id": row.registration.node.node_id,
+                "address": f"{row.registration.node.host}:{row.registration.node.port}",
+                "rack": row.registration.node.rack,
+                "started_ms": row.registration.started_ms,
+                "live": row.registration.node.node_id in live,
+            }
+            for row in await self._parts.metadata.brokers.list()
+        ]
+
+    def _job(self, job: Job) -> dict[str, Any]:
+        silent_s = self._parts.metadata.jobs.still_s(job)
+        every_s = float(job.about.get("every_s", 0.0))
+        return {
+            "id": job.id,
+            "kind": job.kind,
+            "topics": job.about.get("topics", "*"),
+            "started_ms": job.started_ms,
+            "last_success_ms": job.last_success_ms,
+            "live": silent_s < max(_SILENT_S, _SILENT_ROUNDS * every_s),
+        }
+
+
+def _sums(partitions: Sequence[PartitionNow]) -> dict[TopicId, PartitionEnds]:
+    sums: dict[TopicId, PartitionEnds] = {}
+    for each in partitions:
+        before = sums.get(each.partition.topic_id, _NO_ENDS)
+        total = PartitionEnds(*(a + b for a, b in zip(before, each.ends, strict=True)))
+        sums[each.partition.topic_id] = total
+    return sums
+
+
+def _state(topic: Topic, lag_ms: int, has_problem: bool) -> str:
+    """`late` is what nobody promised: twice the lag that was asked for, and some seconds."""
+    if has_problem:
+        return "red"
+    return "late" if lag_ms > 2 * TopicConfig.of(topic.config).table_lag_ms + 5_000 else "well"
+
+
+def _groups(rows: Sequence[GroupNow]) -> list[dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        own = found.setdefault(
+            row.group_id,
+            {"group": row.group_id, "has_members": row.has_members, "lag": 0, "topics": []},
+        )
+        if row.topic is not None:
+            own["lag"] += row.lag
+            each = {"topic": row.topic, "lag": row.lag, "committed_ms": row.committed_ms}
+            own["topics"].append(each)
+    return list(found.values())
+
+
+def _newest_first(problems: Sequence[Problem]) -> list[Problem]:
+    return sorted(problems, key=lambda each: each.since_ms, reverse=True)
+
+
+def _problem(problem: Problem, names: Mapping[TopicId, str]) -> dict[str, Any]:
+    return {
+        "topic": names.get(problem.topic_id, str(problem.topic_id)),
+        "partition": problem.partition,
+        "offset": problem.offset,
+        "sentence": problem.sentence,
+        "remedy": problem.remedy,
+        "since_ms": problem.since_ms,
+    }
+
+
+def _table_in_short(facts: TableFacts) -> dict[str, Any]:
+    newest = facts.snapshots.newest
+    return {
+        "files": facts.files,
+        "bytes": facts.size,
+        "median_bytes": facts.median_bytes,
+        "snapshots": facts.snapshots.total,
+        "last_snapshot_ms": newest[0].at_ms if newest else None,
+    }
+
+
+def _table(facts: TableFacts) -> dict[str, Any]:
+    # A snapshot id has more digits than numbers of JavaScript.
+    newest = [{**s._asdict(), "snapshot_id": str(s.snapshot_id)} for s in facts.snapshots.newest]
+    return {**_table_in_short(facts), "table": facts.table, "newest_snapshots": newest}
+
+
+def _told(error: Exception) -> str:
+    return getattr(error, "message", None) or str(error)

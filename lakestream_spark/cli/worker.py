@@ -28,7 +28,8 @@ def run_worker(
         spare_the_collector()
         if told is not None:
             told(Ports(broker.address.port, admin_port))
-        admin = f"{settings.broker.admin_host}:{admin_port}"
+        host = settings.broker.admin_host
+        admin = f"[{host}]:{admin_port}" if ":" in host else f"{host}:{admin_port}"
         click.echo(announce.line(broker.address.node_id, broker.bootstrap, admin))
 
     async def main() -> None:

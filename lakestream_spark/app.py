@@ -373,6 +373,8 @@ def _watch(
         (metrics.CACHE_HITS.of(), lambda: parts.cache.hits),
         (metrics.CACHE_MISSES.of(), lambda: parts.cache.misses),
         (metrics.CACHE_BYTES.of(), lambda: parts.cache.held_bytes),
+        (metrics.HISTORY_IN_FLIGHT.of(), lambda: parts.history.bytes_in_flight),
+        (metrics.HISTORY_CACHE_BYTES.of(), lambda: parts.history.figures.kept_bytes),
         (metrics.BROKERS.of(), lambda: len(parts.cluster.brokers())),
     ]
     for profile, writer in parts.writers.items():

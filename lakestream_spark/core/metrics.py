@@ -74,6 +74,61 @@ CACHE_MISSES: Final = _page.reading(
     "lakestream_wal_cache_misses_total", "Reads that went to the store."
 )
 CACHE_BYTES: Final = _page.level("lakestream_wal_cache_bytes", "Bytes the cache holds.")
+HISTORY_READS: Final = _page.count(
+    "lakestream_history_reads_total", "Answers out of tables, and about them.", "what"
+)
+HISTORY_BYTES: Final = _page.count(
+    "lakestream_history_bytes_total", "Bytes of record batches served out of tables."
+)
+HISTORY_ROWS: Final = _page.count(
+    "lakestream_history_rows_total", "Rows served out of tables, as records."
+)
+HISTORY_SECONDS: Final = _page.spread(
+    "lakestream_history_read_seconds",
+    "From a need for a table to its answer, all waiting included.",
+    "what",
+    bounds=_SECONDS,
+)
+HISTORY_WAIT_SECONDS: Final = _page.spread(
+    "lakestream_history_wait_seconds",
+    "Waiting of cold reads: for their share of memory, then for a thread of the reader.",
+    "for",
+    bounds=_SECONDS,
+)
+HISTORY_ERRORS: Final = _page.count(
+    "lakestream_history_errors_total",
+    "Reads of tables that failed; after Unavailable the client asks again.",
+    "error",
+)
+HISTORY_STARTS: Final = _page.count(
+    "lakestream_history_starts_total", "Starts of the process that reads tables."
+)
+HISTORY_IN_FLIGHT: Final = _page.level(
+    "lakestream_history_bytes_in_flight", "Bytes asked of the reader and not answered yet."
+)
+HISTORY_PLAN_SECONDS: Final = _page.spread(
+    "lakestream_history_plan_seconds",
+    "Planning a new snapshot of a table from its manifests.",
+    bounds=_SECONDS,
+)
+HISTORY_ROW_GROUPS: Final = _page.count(
+    "lakestream_history_row_groups_total", "Row groups of Parquet files that were opened."
+)
+HISTORY_CACHE_HITS: Final = _page.count(
+    "lakestream_history_cache_hits_total", "Blocks that were ready when somebody asked."
+)
+HISTORY_CACHE_WAITS: Final = _page.count(
+    "lakestream_history_cache_waits_total", "Blocks that were just being made when somebody asked."
+)
+HISTORY_CACHE_MISSES: Final = _page.count(
+    "lakestream_history_cache_misses_total", "Blocks that were made because somebody asked."
+)
+HISTORY_AHEAD: Final = _page.count(
+    "lakestream_history_ahead_blocks_total", "Blocks that were made before anybody asked."
+)
+HISTORY_CACHE_BYTES: Final = _page.level(
+    "lakestream_history_cache_bytes", "Bytes of blocks that the reader keeps."
+)
 BROKERS: Final = _page.level("lakestream_brokers", "Live brokers, as this one sees them.")
 READY: Final = _page.level("lakestream_ready", "1 while /readyz says yes, else 0.")
 LOOP_AGE: Final = _page.level(

@@ -48,6 +48,10 @@ class AnswerBuilder:
         # Bounds of files may lie beyond the end: those of several partitions, or unknown ones.
         self.next = max(self.next, min(offset, self._end))
 
+    @property
+    def records(self) -> int:
+        return sum(batch.records for batch in self._batches)
+
     def finish(self) -> bytes:
         """All batches, one after the other."""
         if not self._batches:
@@ -73,6 +77,6 @@ def batches_in(encoded: list[bytes]) -> tuple[Batch, ...]:
     """Encoded batches with the offsets that they reach from and to."""
     headers = [BatchHeader(*HEADER.unpack_from(data)) for data in encoded]
     return tuple(
-        Batch(header.base_offset, header.base_offset + header.offsets, data)
+        Batch(header.base_offset, header.base_offset + header.offsets, data, header.record_count)
         for header, data in zip(headers, encoded, strict=True)
     )

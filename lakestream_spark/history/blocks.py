@@ -8,6 +8,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
+from enum import Enum
 from typing import NamedTuple
 
 
@@ -17,6 +18,7 @@ class Batch(NamedTuple):
     base: int
     next: int
     data: bytes
+    records: int
 
 
 class Block(NamedTuple):
@@ -25,6 +27,14 @@ class Block(NamedTuple):
     batches: tuple[Batch, ...]
     first: int
     next: int
+
+
+class Source(Enum):
+    """Where a block came from."""
+
+    KEPT = "kept"
+    AWAITED = "awaited"
+    MADE = "made"
 
 
 class BlockCache:
@@ -41,18 +51,18 @@ class BlockCache:
     def held_bytes(self) -> int:
         return self._bytes
 
-    def get(self, key: Hashable, make: Callable[[], Block]) -> Block:
+    def get(self, key: Hashable, make: Callable[[], Block]) -> tuple[Block, Source]:
         with self._lock:
             kept = self._kept.get(key)
             if kept is not None:
                 self._kept.move_to_end(key)
-                return kept[0]
+                return kept[0], Source.KEPT
             making = self._making.get(key)
             mine: Future[Block] = Future()
             if making is None:
                 self._making[key] = mine
         if making is not None:
-            return making.result()
+            return making.result(), Source.AWAITED
         try:
             block = make()
         except BaseException as error:
@@ -64,7 +74,7 @@ class BlockCache:
             del self._making[key]
             self._keep(key, block)
         mine.set_result(block)
-        return block
+        return block, Source.MADE
 
     def knows(self, key: Hashable) -> bool:
         """Whether it is there, or on its way."""

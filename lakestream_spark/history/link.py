@@ -1,6 +1,7 @@
 """One socket to one reader process: questions out, answers in, matched by their numbers."""
 
 import asyncio
+from collections.abc import Callable
 from itertools import count
 from typing import NamedTuple, cast
 
@@ -21,7 +22,8 @@ class Answer(NamedTuple):
 class Link(asyncio.BufferedProtocol):
     """Takes frames straight into the buffers they stay in."""
 
-    def __init__(self) -> None:
+    def __init__(self, tallied: Callable[[bytearray], None]) -> None:
+        self._tallied = tallied
         self._transport: asyncio.Transport | None = None
         self._numbers = count(1)
         self._waiting: dict[int, asyncio.Future[Answer]] = {}
@@ -76,12 +78,17 @@ class Link(asyncio.BufferedProtocol):
             self._about = (number, Kind(kind))
             self._body, self._filled = bytearray(size), 0
         if self._body is not None and self._filled == len(self._body):
-            number, kind = self._about
-            waiting = self._waiting.get(number)
-            # Who asked may have given up meanwhile.
-            if waiting is not None and not waiting.done():
-                waiting.set_result(Answer(kind, self._body))
-            self._body, self._filled = None, 0
+            body, self._body, self._filled = self._body, None, 0
+            self._take(*self._about, body)
+
+    def _take(self, number: int, kind: Kind, body: bytearray) -> None:
+        if kind is Kind.TALLY:
+            self._tallied(body)
+            return
+        waiting = self._waiting.get(number)
+        # Who asked may have given up meanwhile.
+        if waiting is not None and not waiting.done():
+            waiting.set_result(Answer(kind, body))
 
     def eof_received(self) -> bool:
         return False

@@ -3,7 +3,8 @@
     frame   size u32 | number u64 | kind u8 | body
 
 The first frame is the reader's `Start`. Each further one from the broker is a question, and each
-from the reader the answer to the question of the same number; answers come in any order.
+from the reader the answer to the question of the same number; answers come in any order. Before
+each of them the reader says what it counted.
 """
 
 import json
@@ -35,6 +36,8 @@ class Kind(IntEnum):
     ERROR = 4
     ABOUT = 5
     """What there is to say of a table."""
+    TALLY = 6
+    """What the reader counted; it comes before an answer and answers nothing."""
 
 
 class What(IntEnum):

@@ -20,6 +20,7 @@ from lakestream_spark.core.ids import TopicId
 from lakestream_spark.history.about import NEWEST, SnapshotFact, Snapshots
 from lakestream_spark.history.manifests import ManifestCache, SnapshotFiles
 from lakestream_spark.history.plan import Plan
+from lakestream_spark.history.tally import Tally, Timed
 from lakestream_spark.table.append import TableState
 from lakestream_spark.table.iceberg import CatalogSpec, StreamCatalog
 from lakestream_spark.table.layout import TableLayout
@@ -35,8 +36,14 @@ _TRIES: Final = 5
 class Plans:
     """Opens the catalog when it is first asked."""
 
-    def __init__(self, spec: CatalogSpec, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        spec: CatalogSpec,
+        clock: Callable[[], float] = time.monotonic,
+        tally: Tally | None = None,
+    ) -> None:
         self._spec = spec
+        self._tally = tally or Tally()
         self._clock = clock
         self._lock = threading.Lock()
         self._catalog: StreamCatalog | None = None
@@ -49,7 +56,7 @@ class Plans:
             layout = catalog.layout(topic_id, name, config)
             found = self._topics.get(topic_id)
             if found is None or found.layout != layout:
-                found = TopicPlan(catalog, layout, self._clock)
+                found = TopicPlan(catalog, layout, self._clock, self._tally)
                 self._topics[topic_id] = found
             self._topics.move_to_end(topic_id)
             while len(self._topics) > _MAX_TOPICS:
@@ -72,15 +79,22 @@ class TopicPlan:
     """The newest plan of one table."""
 
     def __init__(
-        self, catalog: StreamCatalog, layout: TableLayout, clock: Callable[[], float]
+        self,
+        catalog: StreamCatalog,
+        layout: TableLayout,
+        clock: Callable[[], float],
+        tally: Tally,
     ) -> None:
         self.layout = layout
+        self._tally = tally
         self._catalog = catalog
         self._clock = clock
         self._lock = threading.Lock()
         self._manifests = ManifestCache()
         self._plan: Plan | None = None
         self._looked_at = 0.0
+        self._told_at = float("-inf")
+        """When the catalog was asked that last answered: a look may have been in vain."""
 
     @property
     def table(self) -> str:
@@ -102,7 +116,7 @@ class TopicPlan:
         """As the table is now; raises `Unavailable` when that cannot be told."""
         asked_at = self._clock()
         with self._lock:
-            if self._plan is not None and self._looked_at >= asked_at:
+            if self._plan is not None and self._told_at >= asked_at:
                 return self._plan
             return self._reload(None)
 
@@ -118,6 +132,7 @@ class TopicPlan:
         began = self._clock()
         try:
             plan = self._load()
+            self._told_at = began
         except Unavailable:
             if otherwise is None:
                 raise
@@ -144,7 +159,9 @@ class TopicPlan:
             return known
         snapshot, files = table.current_snapshot(), SnapshotFiles((), {})
         if snapshot is not None:
+            began = time.perf_counter()
             files = self._files(table, snapshot)
+            self._tally.took(Timed.PLAN, time.perf_counter() - began)
         return Plan(
             metadata_location=table.metadata_location,
             io=table.io,

@@ -8,7 +8,7 @@ block is encoded once however many want it, and those after it while the client 
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
@@ -18,11 +18,12 @@ from lakestream_spark.core.errors import Corrupt, LakestreamError, Unavailable
 from lakestream_spark.core.ids import TopicId
 from lakestream_spark.history.about import TableFacts
 from lakestream_spark.history.answer import AnswerBuilder, batches_in
-from lakestream_spark.history.blocks import Block, BlockCache
+from lakestream_spark.history.blocks import Block, BlockCache, Source
 from lakestream_spark.history.messages import Question
 from lakestream_spark.history.plan import Plan
 from lakestream_spark.history.plans import Plans, TopicPlan
 from lakestream_spark.history.shelf import Found, Shelf
+from lakestream_spark.history.tally import Counted, Tally
 from lakestream_spark.history.times import TimeSearch
 from lakestream_spark.kafka.codecs import Codec
 from lakestream_spark.kafka.records import TimestampedOffset
@@ -47,6 +48,12 @@ _CODECS: Final = {
     "producer": Codec.LZ4,
 }
 
+_ASKED: Final = {
+    Source.KEPT: Counted.HITS,
+    Source.AWAITED: Counted.WAITS,
+    Source.MADE: Counted.MISSES,
+}
+_AHEAD: Final = {Source.MADE: Counted.AHEAD}
 _TOLD: Final[tuple[type[Exception], ...]] = (LakestreamError, *OUTAGES)
 
 T = TypeVar("T")
@@ -56,14 +63,20 @@ class TableReader:
     """All tables of a catalog; every call blocks, and may come from any thread."""
 
     def __init__(self, spec: CatalogSpec, memory_bytes: int) -> None:
-        self._plans = Plans(spec)
-        self._shelf = Shelf(memory_bytes // _SECTIONS_SHARE)
+        self.tally: Final = Tally()
+        self._plans = Plans(spec, tally=self.tally)
+        self._shelf = Shelf(memory_bytes // _SECTIONS_SHARE, self.tally)
         self._blocks = BlockCache(memory_bytes // _BLOCKS_SHARE)
         threads = os.cpu_count() or 1
         self._ahead = ThreadPoolExecutor(threads, thread_name_prefix="read-ahead")
         self._lock = threading.Lock()
         self._followed: OrderedDict[tuple[TopicId, int, int], bool] = OrderedDict()
         """Where answers ended: who asks from there on is reading on."""
+
+    @property
+    def kept_bytes(self) -> int:
+        """Of blocks that are ready for the next reader."""
+        return self._blocks.held_bytes
 
     def close(self) -> None:
         self._ahead.shutdown()
@@ -77,6 +90,7 @@ class TableReader:
             return self._gather(plan, question, codec)
 
         built = self._with_plan(question, gather)
+        self.tally.add(Counted.ROWS, built.records)
         self._read_on(question, built.next, codec)
         return built.finish()
 
@@ -96,7 +110,8 @@ class TableReader:
         return TableFacts.of(plan.table, [file.size for file in plan.data], plan.snapshots)
 
     def _times(self, plan: Plan, question: Question) -> TimeSearch:
-        return TimeSearch(self._shelf.footers, plan, question.partition, question.offset)
+        place = (question.partition, question.offset)
+        return TimeSearch(self._shelf.footers, plan, *place, self.tally)
 
     def _topic(self, question: Question) -> TopicPlan:
         return self._plans.of(question.topic_id, question.topic, question.config)
@@ -125,7 +140,7 @@ class TableReader:
             found = self._shelf.at_or_after(plan, partition, built.next)
             if found is None:
                 break
-            block = self._block(found, built.next, codec)
+            block = self._block(found, built.next, codec, _ASKED)
             if block is None:
                 built.skip_to(found.section.last + 1)
             else:
@@ -133,7 +148,9 @@ class TableReader:
         built.skip_to(self._shelf.border(plan, partition, built.next))
         return built
 
-    def _block(self, found: Found, offset: int, codec: Codec) -> Block | None:
+    def _block(
+        self, found: Found, offset: int, codec: Codec, counted: Mapping[Source, Counted]
+    ) -> Block | None:
         number = found.section.find(offset)
         if number is None:
             return None
@@ -147,7 +164,10 @@ class TableReader:
             encoded = list(batches_of(rows, (first, last + 1), codec=codec))
             return Block(batches_in(encoded), first, after)
 
-        return self._blocks.get((found.key, codec, number), make)
+        block, source = self._blocks.get((found.key, codec, number), make)
+        if source in counted:
+            self.tally.add(counted[source])
+        return block
 
     def _read_on(self, question: Question, following: int, codec: Codec) -> None:
         """Make the next blocks for somebody who reads one answer after the other."""
@@ -167,7 +187,7 @@ class TableReader:
                 if offset >= plan.end(question.partition):
                     return
                 found = self._shelf.at_or_after(plan, question.partition, offset)
-                block = None if found is None else self._block(found, offset, codec)
+                block = None if found is None else self._block(found, offset, codec, _AHEAD)
                 if block is None:
                     return
                 offset = block.next

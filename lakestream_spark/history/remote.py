@@ -17,6 +17,7 @@ from typing import Final
 from lakestream_spark.core.errors import LakestreamError, Unavailable
 from lakestream_spark.core.logs import event
 from lakestream_spark.history.about import TableFacts
+from lakestream_spark.history.figures import HistoryFigures
 from lakestream_spark.history.link import Answer, Link, ReaderGone
 from lakestream_spark.history.messages import (
     Kind,
@@ -54,6 +55,7 @@ class HistoryProcess:
         self._start = Start.of(spec, memory_bytes)
         self._answer_within_s = answer_within_s
         self._budget = ByteBudget(memory_bytes // _SHARE_IN_FLIGHT)
+        self.figures: Final = HistoryFigures()
         self._largest = memory_bytes // _SHARE_IN_FLIGHT // _LEAST_READS
         self._opening: asyncio.Task[Link] | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -78,32 +80,39 @@ class HistoryProcess:
         size = min(max_bytes, self._largest)
         question = Question.read(topic, partition, offset, size)
         charge = max(size, _SMALLEST_BYTES)
-        await self._budget.acquire(charge, within_s=self._answer_within_s)
-        try:
-            return (await self._ask(question)).body
-        finally:
-            self._budget.release(charge)
+        with self.figures.answering("batches"):
+            with self.figures.waiting():
+                await self._budget.acquire(charge, within_s=self._answer_within_s)
+            try:
+                body = (await self._ask(question)).body
+            finally:
+                self._budget.release(charge)
+        self.figures.served(len(body))
+        return body
 
     async def offset_for_timestamp(
         self, topic: Topic, partition: int, timestamp_ms: int, offsets: range
     ) -> TimestampedOffset | None:
         """The first row of these offsets, or after them, whose time is not before the time."""
         question = Question.at_time(topic, partition, timestamp_ms, offsets)
-        return place_from_body((await self._ask(question)).body)
+        with self.figures.answering("a time"):
+            return place_from_body((await self._ask(question)).body)
 
     async def offset_of_max_timestamp(
         self, topic: Topic, partition: int, offsets: range
     ) -> TimestampedOffset | None:
         """The first row of these offsets, or after them, that has the newest time."""
         question = Question.newest(topic, partition, offsets)
-        return place_from_body((await self._ask(question)).body)
+        with self.figures.answering("the newest time"):
+            return place_from_body((await self._ask(question)).body)
 
     async def about(self, topic: Topic) -> TableFacts:
         """The files and the newest snapshots of the topic's table, about a second old at most.
 
         Raises `Unavailable` when there is no table yet, or the catalog does not answer.
         """
-        return TableFacts.from_body((await self._ask(Question.about(topic))).body)
+        with self.figures.answering("about"):
+            return TableFacts.from_body((await self._ask(Question.about(topic))).body)
 
     async def close(self) -> None:
         """End the process, if there is one."""
@@ -176,11 +185,14 @@ class HistoryProcess:
             event(_log, logging.WARNING, "the process that reads tables ended", code=code)
         try:
             self._process, ours = await asyncio.to_thread(_started)
-            _, link = await loop.create_unix_connection(Link, sock=ours)
+            _, link = await loop.create_unix_connection(
+                lambda: Link(self.figures.tallied), sock=ours
+            )
         except OSError as error:
             sentence = f"the process that reads tables cannot be started: {error}"
             raise Unavailable(sentence) from error
         link.tell(Kind.START, self._start.to_body())
+        self.figures.starts.add()
         return link
 
 

@@ -3,6 +3,7 @@
 import os
 import socket
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -16,6 +17,7 @@ from lakestream_spark.history.messages import (
     place_to_body,
 )
 from lakestream_spark.history.reader import TableReader
+from lakestream_spark.history.tally import Timed
 
 _MIN_THREADS: Final = 4
 """More than cores: some of them wait for a store."""
@@ -34,9 +36,11 @@ class Server:
         pool = ThreadPoolExecutor(threads, thread_name_prefix="history")
         while (frame := receive(self._sock)) is not None:
             number, body = frame
-            pool.submit(self._answer, number, Question.from_body(body))
+            pool.submit(self._answer, number, Question.from_body(body), time.monotonic())
 
-    def _answer(self, number: int, question: Question) -> None:
+    def _answer(self, number: int, question: Question, came_at: float) -> None:
+        tally = self._reader.tally
+        tally.took(Timed.QUEUE, time.monotonic() - came_at)
         try:
             kind, body = self._answered(question)
         except LakestreamError as error:
@@ -45,7 +49,9 @@ class Server:
             # A defect of ours: the broker says it, and the client gets an error it knows.
             told = LakestreamError(f"reading the table failed: {error!r}", topic=question.topic)
             kind, body = Kind.ERROR, error_to_body(told)
+        counted = tally.take(self._reader.kept_bytes).to_body()
         with self._sending:
+            self._sock.sendall(HEAD.pack(len(counted), 0, Kind.TALLY) + counted)
             self._sock.sendall(HEAD.pack(len(body), number, kind))
             self._sock.sendall(body)
 

@@ -11,6 +11,7 @@ from lakestream_spark.history.groups import Group, GroupSpan, spans_of
 from lakestream_spark.history.parquet import Footers
 from lakestream_spark.history.plan import FileSpan, Plan
 from lakestream_spark.history.sections import Section, open_section
+from lakestream_spark.history.tally import Counted, Tally
 from lakestream_spark.table.places import canonical
 
 _MAX_SPLIT: Final = 1024
@@ -55,8 +56,9 @@ class Found(NamedTuple):
 class Shelf:
     """The sections of all tables."""
 
-    def __init__(self, memory_bytes: int) -> None:
+    def __init__(self, memory_bytes: int, tally: Tally | None = None) -> None:
         self.footers: Final = Footers()
+        self._tally = tally or Tally()
         self._split: Recent[Sequence[GroupSpan]] = Recent(_MAX_SPLIT)
         self._sections: Recent[Section] = Recent(memory_bytes)
 
@@ -94,12 +96,12 @@ class Shelf:
             *((group.footer.path, group.number) for group in span.groups),
             *(plan.deletes_of(group.footer.path) for group in span.groups),
         )
-        section = self._sections.get(
-            key,
-            lambda: open_section(plan.io, span, partition, plan.deleted),
-            _weight(span.groups[0]),
-        )
-        return Found(section, key)
+
+        def make() -> Section:
+            self._tally.add(Counted.ROW_GROUPS, len(span.groups))
+            return open_section(plan.io, span, partition, plan.deleted)
+
+        return Found(self._sections.get(key, make, _weight(span.groups[0])), key)
 
 
 def _weight(group: Group) -> int:

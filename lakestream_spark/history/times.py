@@ -13,6 +13,7 @@ from lakestream_spark.history.groups import Group, groups_of, live_rows
 from lakestream_spark.history.manifests import PlannedFile
 from lakestream_spark.history.parquet import Footers, read_columns
 from lakestream_spark.history.plan import Plan
+from lakestream_spark.history.tally import Counted, Tally
 from lakestream_spark.kafka.arrow.layout import Longs
 from lakestream_spark.kafka.records import NO_TIMESTAMP, TimestampedOffset, decode_record
 from lakestream_spark.table.columns import RECORD, TIMESTAMP
@@ -26,7 +27,10 @@ class _Times(NamedTuple):
 class TimeSearch:
     """Looks for rows of one partition from an offset on."""
 
-    def __init__(self, footers: Footers, plan: Plan, partition: int, from_offset: int) -> None:
+    def __init__(
+        self, footers: Footers, plan: Plan, partition: int, from_offset: int, tally: Tally
+    ) -> None:
+        self._tally = tally
         self._footers = footers
         self._plan = plan
         self._partition = partition
@@ -73,6 +77,7 @@ class TimeSearch:
         for group in groups_of(self._plan.io, self._footers, file.path):
             if group.offsets.last < self._from:
                 continue
+            self._tally.add(Counted.ROW_GROUPS)
             live = live_rows(self._plan.io, group, self._partition, self._plan.deleted)
             millis = self._millis(group)
             if live.rows is not None:

@@ -12,6 +12,7 @@ import psutil
 import pytest
 import uvloop
 
+from lakestream_spark.core import metrics
 from lakestream_spark.core.errors import Unavailable
 from lakestream_spark.metadata.topics import Topic
 from lakestream_spark.table.iceberg import StreamCatalog
@@ -118,10 +119,13 @@ def test_it_is_asked_over_the_loop_that_a_broker_runs_on(
 async def test_errors_of_the_process_are_those_of_the_reader(
     tmp_path: Path, topic: Topic, two_rows: None
 ) -> None:
+    retriable = metrics.HISTORY_ERRORS.of("Unavailable")
+    before = retriable.value
     async with history_process(tmp_path) as history:
         with pytest.raises(Unavailable, match="does not reach this offset yet"):
             await history.read(topic, 0, 2, PLENTY)
         assert len(records_in(await history.read(topic, 0, 0, PLENTY))) == 2
+    assert retriable.value == before + 1
 
 
 async def test_a_catalog_that_cannot_be_opened_is_tried_again_by_the_next_reader(

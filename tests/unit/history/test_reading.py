@@ -1,9 +1,12 @@
 """Offsets of a table read back as batches."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
 from lakestream_spark.core.errors import Corrupt, Unavailable
+from lakestream_spark.history.tally import Counted
 from lakestream_spark.kafka.batch import walk
 from lakestream_spark.kafka.codecs import Codec
 from lakestream_spark.kafka.records import Record, TimestampedOffset
@@ -12,6 +15,7 @@ from lakestream_spark.metadata.topics import Topic
 from lakestream_spark.table.iceberg import StreamCatalog
 from lakestream_spark.table.rows import Row
 from tests.support.history import LocalHistory, append_rows, end_of, records_in
+from tests.support.ingress_process import eventually
 from tests.support.tables import TableFiles, rows
 
 FIRST, LAST = -62_135_596_800_000, 253_402_300_799_999
@@ -95,6 +99,26 @@ def test_read_gives_whole_batches_up_to_the_bytes_asked_for(
         found += [r for r in records_in(data) if r.offset >= len(found)]
     assert [r.value for r in found] == values
     assert len(list(walk(history.read(topic, 0, max_bytes=1), where="test"))) == 1
+
+
+def test_who_reads_on_finds_the_next_block_made(
+    tables: StreamCatalog, topic: Topic, files: TableFiles, history: LocalHistory
+) -> None:
+    noise = np.random.default_rng(7)
+    values: list[bytes | None] = [noise.bytes(10_000) for _ in range(1_000)]
+    append_rows(tables, files, rows(0, values), start=0, end=1_000)
+    counts: Counter[str] = Counter()
+
+    def made_ahead() -> bool:
+        counts.update(history.reader.tally.take().counts)
+        return counts[Counted.AHEAD] > 0
+
+    first = history.read(topic, 0, max_bytes=100_000)
+    history.read(topic, end_of(first), max_bytes=100_000)
+    eventually(made_ahead)
+    assert counts[Counted.MISSES] == 1
+    assert counts[Counted.HITS] == 1
+    assert counts[Counted.ROWS] >= 2
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,8 @@ from lakestream_spark.ingress.errors import error_code
 from lakestream_spark.ingress.fetch_sessions import NO_SESSION, Opened, Shown, TopicKey, Want
 from lakestream_spark.ingress.lookup import find_partition, find_topic_by_key
 from lakestream_spark.ingress.messages import Request
-from lakestream_spark.kafka.pieces import Pieces
+from lakestream_spark.kafka.batch import HEADER, BatchHeader
+from lakestream_spark.kafka.pieces import Piece, Pieces
 from lakestream_spark.metadata.topics import Topic
 from lakestream_spark.wal.ports import PartitionEnds
 from lakestream_spark.wal.reader import ReadRequest
@@ -160,9 +161,19 @@ async def _read_history(broker: Broker, each: _Found, read: _Read, max_bytes: in
     want = each.want
     try:
         data = await broker.log.history.read(each.topic, want.partition, want.offset, max_bytes)
+        if _begins_with_a_hole(data, want.offset):
+            # Erased, or gone with the log start that moved meanwhile: then the client is told.
+            ends = (await broker.log.index.locate(each.partition, 0, 0)).ends
+            if want.offset < ends.log_start:
+                return read._replace(code=ErrorCode.offset_out_of_range, ends=ends)
     except LakestreamError as error:
         return read._replace(code=error_code(error))
     return read._replace(data=Pieces([data]))
+
+
+def _begins_with_a_hole(data: Piece, offset: int) -> bool:
+    first = BatchHeader(*HEADER.unpack_from(data))
+    return first.base_offset > offset or first.record_count == 0
 
 
 def _choose(opened: Opened, reads: list[_Read]) -> list[_Read]:

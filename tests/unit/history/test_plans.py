@@ -1,0 +1,106 @@
+"""Plans of a table while its metadata changes, is not there, or cannot be asked for."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.table import Table
+
+from lakestream_spark.core.errors import Unavailable
+from lakestream_spark.history.plans import TopicPlan
+from lakestream_spark.history.tally import Tally, Timed
+from lakestream_spark.metadata.topics import Topic
+from lakestream_spark.table.iceberg import StreamCatalog
+from lakestream_spark.table.upkeep.policy import SnapshotPolicy
+from lakestream_spark.table.upkeep.snapshots import apply, changes_of
+from tests.support.history import append_rows
+from tests.support.rewriting import rewrite
+from tests.support.tables import TableFiles, rows
+
+NEWEST_ONLY = SnapshotPolicy(newest=1, hours=0, days=0)
+
+
+class Told:
+    """A catalog that first gives what it is told to, and then what there is."""
+
+    def __init__(self, tables: StreamCatalog, *first: Table | Exception) -> None:
+        self._tables = tables
+        self.first = list(first)
+
+    def load_lawful(self, layout: Any) -> Table | None:
+        if not self.first:
+            return self._tables.load_lawful(layout)
+        told = self.first.pop(0)
+        if isinstance(told, Exception):
+            raise told
+        return told
+
+
+@pytest.fixture
+def two_rows(tables: StreamCatalog, files: TableFiles) -> None:
+    append_rows(tables, files, rows(0, [b"a", b"b"]), start=0, end=2)
+
+
+def plan_of(told: Told, files: TableFiles, now: list[float] | None = None) -> TopicPlan:
+    clock = time.monotonic if now is None else lambda: now[0]
+    return TopicPlan(told, files.layout, clock, Tally())  # type: ignore[arg-type]
+
+
+def test_a_snapshot_that_expires_before_its_manifests_are_read_is_planned_anew(
+    tables: StreamCatalog, topic: Topic, files: TableFiles, two_rows: None
+) -> None:
+    stale = tables.load_lawful(files.layout)
+    assert stale is not None
+    old = [each.manifest_path for each in stale.snapshots()[-1].manifests(stale.io)]
+    rewrite(
+        tables._catalog.load_table(files.layout.identifier),
+        [stale.scan().to_arrow()],
+        row_group_rows=10,
+    )
+    append_rows(tables, files, rows(2, [b"c"]), start=2, end=3)
+    table = tables._catalog.load_table(files.layout.identifier)
+    assert apply(table, changes_of(table, time.time_ns() // 10**6, NEWEST_ONLY))
+    for path in old:
+        Path(path.removeprefix("file://")).unlink()
+    plan = plan_of(Told(tables, stale), files).current()
+    assert plan.end(0) == 3
+    assert sum(file.rows for file in plan.data) == 3
+
+
+def test_metadata_that_is_never_readable_is_a_retriable_error(
+    tables: StreamCatalog, topic: Topic, files: TableFiles, two_rows: None
+) -> None:
+    table = tables.load_lawful(files.layout)
+    assert table is not None
+    for each in table.snapshots()[-1].manifests(table.io):
+        Path(each.manifest_path.removeprefix("file://")).unlink()
+    with pytest.raises(Unavailable, match="metadata is not readable"):
+        plan_of(Told(tables), files).current()
+
+
+def test_a_catalog_that_is_silent_takes_no_plan_away_and_lets_nobody_go_beyond_it(
+    tables: StreamCatalog, topic: Topic, files: TableFiles, two_rows: None
+) -> None:
+    now = [100.0]
+    told = Told(tables)
+    plans = plan_of(told, files, now)
+    known = plans.current()
+    append_rows(tables, files, rows(2, [b"c"]), start=2, end=3)
+    for _ in range(3):
+        now[0] += 10
+        told.first = [Unavailable("nobody answers")]
+        assert plans.current() is known
+    told.first = [Unavailable("nobody answers")]
+    with pytest.raises(Unavailable):
+        plans.newer()
+    assert plans.newer().end(0) == 3
+
+
+def test_a_metadata_file_is_planned_once(
+    tables: StreamCatalog, topic: Topic, files: TableFiles, two_rows: None
+) -> None:
+    tally = Tally()
+    plans = TopicPlan(tables, files.layout, time.monotonic, tally)
+    assert plans.newer() is plans.newer()
+    assert [what for what, _ in tally.take().seconds] == [Timed.PLAN]

@@ -21,7 +21,7 @@ may ask), 404 (no such thing) or 503 (a store does not answer; try again).
 What always holds: the page changes nothing; a loopback port answers only to loopback names, and any
 other only to those who know the token; nothing is loaded from elsewhere; whatever clients sent is
 shown as text; all open pages share one look at the stores, a second apart at least, and while no
-page is open nothing is looked at; a store that is away costs an answer two seconds at most.
+page is open nothing is looked at; a store that is away costs an answer some seconds at most.
 """
 
 from lakestream_spark.console.access import Access

@@ -8,6 +8,7 @@ import asyncio
 import gzip
 import json
 from collections.abc import Awaitable, Callable
+from functools import partial
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
@@ -18,7 +19,7 @@ from lakestream_spark.console.parts import Parts
 from lakestream_spark.console.records import RecordBrowser, Toward
 from lakestream_spark.console.shared import Shared
 from lakestream_spark.console.status import Status
-from lakestream_spark.console.tables import TableWatch
+from lakestream_spark.console.tables import WAIT_S, TableWatch
 from lakestream_spark.core.errors import (
     LakestreamError,
     NotFound,
@@ -31,7 +32,6 @@ _HEADERS: Final = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'",
-    "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
@@ -46,6 +46,7 @@ _STATIC: Final = {
 _FRESH_S: Final = 1.0
 _WITHIN_S: Final = 2.0
 _RECORD_WITHIN_S: Final = 30.0
+_MAX_TOPICS: Final = 256
 _WRONG_TOKEN_PAUSE_S: Final = 0.5
 _MISSING: Final = (NotFound, OffsetOutOfRange, UnknownTopic)
 
@@ -60,7 +61,8 @@ class _Body(NamedTuple):
 
     @classmethod
     def of(cls, found: Any) -> "_Body":
-        plain = json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode()
+        # ASCII: what clients sent may hold half of a character, which UTF-8 cannot say.
+        plain = json.dumps(found, separators=(",", ":")).encode()
         return cls(plain, gzip.compress(plain, 1))
 
 
@@ -68,18 +70,32 @@ class _Serving:
     """The page of a broker that serves."""
 
     def __init__(self, parts: Parts) -> None:
+        self._clock = parts.clock
         self._tables = TableWatch(parts)
-        self.status = Status(parts, self._tables)
+        self._status = Status(parts, self._tables)
+        self._topics: dict[str, Shared[_Body]] = {}
         self.records = RecordBrowser(parts)
-        self.all = Shared(
-            self._all, parts.clock, fresh_s=_FRESH_S, within_s=_WITHIN_S, what="metadata store"
-        )
+        self.all = self._shared(self._status.all, _WITHIN_S)
 
-    async def _all(self) -> _Body:
-        return _Body.of(await self.status.all())
+    def topic(self, name: str) -> Shared[_Body]:
+        """What all who look at the topic share."""
+        found = self._topics.pop(name, None)
+        if found is None:
+            found = self._shared(partial(self._status.topic, name), _WITHIN_S + WAIT_S)
+        self._topics[name] = found
+        # The one that was not asked for the longest goes.
+        while len(self._topics) > _MAX_TOPICS:
+            del self._topics[next(iter(self._topics))]
+        return found
+
+    def _shared(self, ask: Callable[[], Awaitable[Any]], within_s: float) -> Shared[_Body]:
+        async def body() -> _Body:
+            return _Body.of(await ask())
+
+        return Shared(body, self._clock, fresh_s=_FRESH_S, within_s=within_s, what="metadata store")
 
     async def close(self) -> None:
-        await self.all.close()
+        await asyncio.gather(self.all.close(), *(each.close() for each in self._topics.values()))
         await self._tables.close()
 
 
@@ -126,17 +142,10 @@ class StatusPage:
         return response
 
     async def _status(self, request: web.Request) -> web.Response:
-        body = await self._now.all.get()
-        packed = "gzip" in request.headers.get("Accept-Encoding", "")
-        response = _json(body.packed if packed else body.plain)
-        if packed:
-            response.headers["Content-Encoding"] = "gzip"
-        return response
+        return _sent(request, await self._now.all.get())
 
     async def _topic(self, request: web.Request) -> web.Response:
-        name = _named(request, "topic")
-        async with asyncio.timeout(_RECORD_WITHIN_S):
-            return _json(_Body.of(await self._now.status.topic(name)).plain)
+        return _sent(request, await self._now.topic(_named(request, "topic")).get())
 
     async def _record(self, request: web.Request) -> web.Response:
         name = _named(request, "topic")
@@ -144,7 +153,7 @@ class StatusPage:
         toward = _toward(request)
         async with asyncio.timeout(_RECORD_WITHIN_S):
             found = await self._now.records.find(name, partition, offset, toward)
-        return _json(_Body.of(found).plain)
+        return _sent(request, _Body.of(found))
 
     @property
     def _now(self) -> _Serving:
@@ -174,6 +183,14 @@ def _file(name: str, content_type: str) -> _Answer:
         return web.Response(body=body, content_type=content_type, charset="utf-8")
 
     return answer
+
+
+def _sent(request: web.Request, body: _Body) -> web.Response:
+    if "gzip" not in request.headers.get("Accept-Encoding", ""):
+        return _json(body.plain)
+    response = _json(body.packed)
+    response.headers["Content-Encoding"] = "gzip"
+    return response
 
 
 def _json(body: bytes) -> web.Response:

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from lakestream_spark.console.parts import Parts
 from lakestream_spark.console.rates import Rate, Rates
 from lakestream_spark.console.tables import TableWatch
+from lakestream_spark.core.errors import LakestreamError
 from lakestream_spark.core.ids import TopicId
 from lakestream_spark.history.about import TableFacts
 from lakestream_spark.metadata.backlog import TopicBacklog
@@ -34,6 +35,10 @@ class _Look(NamedTuple):
     backlog: Mapping[TopicId, TopicBacklog]
     problems: Sequence[Problem]
 
+    @property
+    def red(self) -> frozenset[TopicId]:
+        return frozenset(problem.topic_id for problem in self.problems)
+
 
 class Status:
     """The list of everything."""
@@ -49,11 +54,11 @@ class Status:
         topics = await metadata.topics.list()
         look = await self._look()
         self._tables.look(topics, {key: ends.table_end for key, ends in look.ends.items()})
-        names = {topic.id: topic.name for topic in topics}
+        names, red = {topic.id: topic.name for topic in topics}, look.red
         return {
             "now_ms": look.now_ms,
             "node_id": self._parts.node_id,
-            "topics": [self._topic(topic, look) for topic in topics],
+            "topics": [self._topic(topic, look, topic.id in red) for topic in topics],
             "groups": _groups(await metadata.overview.groups()),
             "brokers": await self._brokers(),
             "jobs": [self._job(job) for job in await metadata.jobs.list()],
@@ -85,8 +90,8 @@ class Status:
     async def _table_of(self, topic: Topic, table_end: int) -> dict[str, Any]:
         try:
             facts = await self._tables.now(topic, table_end)
-        except Exception as error:
-            return {"table": None, "table_trouble": _told(error)}
+        except LakestreamError as error:
+            return {"table": None, "table_trouble": error.message}
         return {"table": None if facts is None else _table(facts), "table_trouble": None}
 
     async def _look(self) -> _Look:
@@ -103,7 +108,7 @@ class Status:
             problems=await metadata.problems.list(),
         )
 
-    def _topic(self, topic: Topic, look: _Look) -> dict[str, Any]:
+    def _topic(self, topic: Topic, look: _Look, is_red: bool) -> dict[str, Any]:
         ends = look.ends.get(topic.id, _NO_ENDS)
         rate, backlog = look.rates.get(topic.id), look.backlog.get(topic.id)
         lag_ms = 0 if backlog is None else max(0, look.now_ms - backlog.oldest_ms)
@@ -120,7 +125,7 @@ class Status:
             "lag_s": lag_ms / 1000,
             "wal_bytes": self._tables.wal_bytes.get(topic.id),
             "table": None if facts is None else _table_in_short(facts),
-            "state": _state(topic, lag_ms, any(p.topic_id == topic.id for p in look.problems)),
+            "state": "red" if is_red else _state(topic, lag_ms),
         }
 
     async def _brokers(self) -> list[dict[str, Any]]:
@@ -158,10 +163,8 @@ def _sums(partitions: Sequence[PartitionNow]) -> dict[TopicId, PartitionEnds]:
     return sums
 
 
-def _state(topic: Topic, lag_ms: int, has_problem: bool) -> str:
-    """`late` is what nobody promised: twice the lag that was asked for, and some seconds."""
-    if has_problem:
-        return "red"
+def _state(topic: Topic, lag_ms: int) -> str:
+    """`late` is beyond what was asked for: twice that lag, and some seconds."""
     return "late" if lag_ms > 2 * TopicConfig.of(topic.config).table_lag_ms + 5_000 else "well"
 
 
@@ -209,7 +212,3 @@ def _table(facts: TableFacts) -> dict[str, Any]:
     # A snapshot id has more digits than numbers of JavaScript.
     newest = [{**s._asdict(), "snapshot_id": str(s.snapshot_id)} for s in facts.snapshots.newest]
     return {**_table_in_short(facts), "table": facts.table, "newest_snapshots": newest}
-
-
-def _told(error: Exception) -> str:
-    return getattr(error, "message", None) or str(error)

@@ -17,7 +17,7 @@ from lakestream_spark.metadata.topics import Topic
 
 _ATTENTION_S: Final = 10.0
 """A page that is open asks more often than that."""
-_WAIT_S: Final = 2.0
+WAIT_S: Final = 2.0
 _AGAIN_S: Final = 5.0
 _OLD_S: Final = 300.0
 _SHORTEST_PAUSE_S: Final = 0.02
@@ -71,11 +71,11 @@ class TableWatch:
         if known is not None and known.facts is not None and not self._is_due(known, table_end):
             return known.facts
         try:
-            async with asyncio.timeout(_WAIT_S):
+            async with asyncio.timeout(WAIT_S):
                 return await asyncio.shield(self._ask(topic, table_end))
         except TimeoutError:
             # It goes on: who asks again may find the answer.
-            sentence = f"the table was not looked at within {_WAIT_S:.0f} s; trying on"
+            sentence = f"the table was not looked at within {WAIT_S:.0f} s; trying on"
             raise Unavailable(sentence) from None
 
     async def close(self) -> None:

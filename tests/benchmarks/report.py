@@ -39,6 +39,7 @@ PARTS: Final = {
         "table_growth",
     ),
     "4 · the table is the log": ("replay", "replay_first", "union_read"),
+    "5 · run it": ("status_page", "idle"),
 }
 """Every benchmark, in the order in which they run and are shown."""
 _LAST_WORDS: Final = 600

@@ -72,12 +72,12 @@ def chromium() -> Chromium:
 
 
 def find_or_fetch() -> Chromium:
-    """From the PATH, from the cache, or fetched into the cache."""
-    for name in _NAMES:
-        if found := shutil.which(name):
-            return Chromium(Path(found), {})
+    """From the cache, from the PATH, or fetched into the cache."""
     folder = cache_folder() / "chromium" / VERSION
     if not (folder / "chromium").exists():
+        for name in _NAMES:
+            if found := shutil.which(name):
+                return Chromium(Path(found), {})
         with one_at_a_time(folder.parent):
             if not (folder / "chromium").exists():
                 _fetch(folder)

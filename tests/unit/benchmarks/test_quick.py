@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.long
 BENCHMARKS = sorted(path.stem for path in (ROOT / "tests" / "benchmarks").glob("bench_*.py"))
-WITH_SPARK = ("bench_compaction", "bench_union_read", "bench_replay")
+WITH_SPARK = ("bench_compaction", "bench_union_read", "bench_replay", "bench_idle")
 """Those with these beginnings start Spark or fill tables first, which takes minutes."""
 
 

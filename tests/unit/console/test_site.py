@@ -117,7 +117,8 @@ async def test_a_topic_shows_its_partitions_and_its_settings(page: Page) -> None
 
 async def test_a_record_in_the_wal_is_shown_as_it_was_sent(page: Page) -> None:
     sent = Sent(b"\xff\0", b'{"a":1}', [("h", None), ("h", b"x")], 1_700_000_000_123)
-    await send(page, "orders", Sent(None, b""), sent)
+    half_a_character = Sent(None, b'{"a": "\\ud800"}')
+    await send(page, "orders", Sent(None, b""), sent, half_a_character)
     code, found = await page.get("/api/record?topic=orders&partition=0&offset=1")
     assert code == 200
     assert (found["source"], found["offset"], found["where"][:4]) == ("wal", 1, "wal/")
@@ -127,10 +128,12 @@ async def test_a_record_in_the_wal_is_shown_as_it_was_sent(page: Page) -> None:
     assert [each["key"] for each in found["headers"]] == ["h", "h"]
     assert found["headers"][0]["value"] is None
     assert found["headers"][1]["value"]["text"] == "x"
-    assert (found["previous"], found["next"]) == (0, None)
+    assert (found["previous"], found["next"]) == (0, 2)
     code, found = await page.get("/api/record?topic=orders&partition=0&offset=0")
     assert (found["key"], found["value"]["size"]) == (None, 0)
     assert (found["previous"], found["next"]) == (None, 1)
+    code, found = await page.get("/api/record?topic=orders&partition=0&offset=2")
+    assert (code, found["next"], found["value"]["json"][:11]) == (200, None, '{\n  "a": "\ud800')
 
 
 async def test_a_wrong_question_gets_one_sentence(page: Page) -> None:

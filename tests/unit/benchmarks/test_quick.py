@@ -11,8 +11,17 @@ import pytest
 ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.long
 BENCHMARKS = sorted(path.stem for path in (ROOT / "tests" / "benchmarks").glob("bench_*.py"))
-WITH_SPARK = ("bench_compaction", "bench_union_read", "bench_replay", "bench_idle")
-"""Those with these beginnings start Spark or fill tables first, which takes minutes."""
+WITH_PEERS = (
+    "bench_compaction",
+    "bench_idle",
+    "bench_ingress",
+    "bench_one_copy",
+    "bench_replay",
+    "bench_silver",
+    "bench_status_page",
+    "bench_union_read",
+)
+"""Those with these beginnings start Spark, Apache Kafka or a browser first, or fill tables."""
 
 
 def run(benchmark: str, *options: str) -> dict[str, Any]:
@@ -38,15 +47,15 @@ def check(document: dict[str, Any], benchmark: str) -> None:
     assert all({"name", "target", "figure", "met"} == set(aim) for aim in document["aims"])
 
 
-@pytest.mark.parametrize("benchmark", [b for b in BENCHMARKS if not b.startswith(WITH_SPARK)])
+@pytest.mark.parametrize("benchmark", [b for b in BENCHMARKS if not b.startswith(WITH_PEERS)])
 def test_runs_on_what_is_embedded_and_prints_json(benchmark: str) -> None:
     check(run(benchmark, "--embedded"), benchmark)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("benchmark", [b for b in BENCHMARKS if b.startswith(WITH_SPARK)])
-def test_runs_with_spark_and_prints_json(benchmark: str) -> None:
+@pytest.mark.parametrize("benchmark", [b for b in BENCHMARKS if b.startswith(WITH_PEERS)])
+def test_runs_beside_its_peer_and_prints_json(benchmark: str) -> None:
     check(run(benchmark, "--embedded"), benchmark)
 
 

@@ -79,15 +79,9 @@ def session(
 
 def installation(data: str | None, conf: str | None) -> "Installation":
     """Where everything lies; raises `Misconfigured` when that cannot be told."""
-    from lakestream_spark.settings.storage import catalog_spec, wal_stores
-    from lakestream_spark.spark.reading.installation import Installation
+    from lakestream_spark.settings.installation import installation_of
 
-    settings = _settings(data, conf)
-    return Installation(
-        metadata_url=settings.metadata.url,
-        stores=wal_stores(settings),
-        catalog=catalog_spec(settings),
-    )
+    return installation_of(_settings(data, conf))
 
 
 def _settings(data: str | None, conf: str | None) -> "Settings":

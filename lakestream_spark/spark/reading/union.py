@@ -1,17 +1,13 @@
-"""One DataFrame of table and WAL tail, as of one moment.
+"""One DataFrame of table and WAL tail, as of one moment: see `moment`.
 
-    one metadata file ─► snapshot id ─► the table half: Spark's own Iceberg reader, pinned to it
-                     └─► its ends ─► the tail half: [ends, acknowledged so far), read by our tasks
-
-What always holds: the halves meet at the ends of the pinned snapshot, so that each offset is in one
-of them whatever is committed, merged or deleted later; the tail half carries offsets only, and
-finds WAL or Parquet when it runs.
+The table half is read by Spark's own Iceberg reader, pinned to the moment's snapshot; the tail half
+by our tasks.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 import pyarrow as pa
 from pyiceberg.table import Table
@@ -21,28 +17,16 @@ from lakestream_spark.core.errors import Misconfigured
 from lakestream_spark.spark.catalogs import catalog_conf
 from lakestream_spark.spark.reading.columns import Shape, schema, table_shape
 from lakestream_spark.spark.reading.installation import Installation, Opened
-from lakestream_spark.spark.reading.options import Edge, ReadOptions
+from lakestream_spark.spark.reading.moment import now
 from lakestream_spark.spark.reading.pieces import Piece
-from lakestream_spark.spark.reading.place import latest, logs
-from lakestream_spark.spark.reading.planning import Losses, tasks_between
-from lakestream_spark.spark.reading.position import TopicPosition
 from lakestream_spark.spark.reading.rows import RowReader
 from lakestream_spark.spark.remote import refuse_remote_sqlite
-from lakestream_spark.table.append import TableState
 from lakestream_spark.table.spec import CatalogSpec
 
 _NO_ICEBERG: Final = (
     "this Spark session has no Iceberg: start it with Iceberg's Spark runtime among spark.jars, "
     "or let lakestream_spark.session start one"
 )
-
-
-class Moment(NamedTuple):
-    """A topic as of now: a snapshot of its table, if it has one, and what is not in that."""
-
-    table: str | None
-    snapshot_id: int | None
-    tail: tuple[tuple[Piece, ...], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +54,8 @@ def union(
     with closing(Opened(installation)) as opened:
         moment = now(opened, topic)
     halves = []
-    if moment.table is not None and moment.snapshot_id is not None:
-        half = _table_half(spark, installation.catalog, moment.table, moment.snapshot_id)
+    if moment.table is not None and moment.table.metadata.current_snapshot_id is not None:
+        half = _table_half(spark, installation.catalog, moment.table)
         halves.append(half if columns is None else half.select(*columns))
     if moment.tail or not halves:
         halves.append(_tail_half(spark, installation, moment.tail, shape))
@@ -82,33 +66,12 @@ def union(
     return whole
 
 
-def now(opened: Opened, name: str) -> Moment:
-    """The table first: what is in the snapshot is acknowledged, so the tail ends behind it."""
-    topic = opened.loop.run(opened.metadata.topics.get(name))
-    table = opened.lawful_table(topic)
-    ends: Mapping[int, int] = {} if table is None else TableState.of(table).ends
-    found = logs(opened, ReadOptions(topics=(name,), starting=Edge.LATEST))
-    start = {name: TopicPosition(topic.id, ends)}
-    tail = tasks_between(opened, found, start, latest(found), Losses(fail=True))
-    return Moment(_name(table), None if table is None else _snapshot(table), tuple(tail))
-
-
-def _name(table: Table | None) -> str | None:
-    return None if table is None else ".".join(f"`{part}`" for part in table.name())
-
-
-def _snapshot(table: Table) -> int | None:
-    return table.metadata.current_snapshot_id
-
-
-def _table_half(
-    spark: SparkSession, catalog: CatalogSpec, table: str, snapshot_id: int
-) -> DataFrame:
+def _table_half(spark: SparkSession, catalog: CatalogSpec, table: Table) -> DataFrame:
     prefix = f"spark.sql.catalog.{catalog.name}"
     if spark.conf.get(prefix, None) is None:
         for key, value in catalog_conf(catalog).items():
             spark.conf.set(key, value)
-    name = f"`{catalog.name}`.{table}"
+    name = ".".join(f"`{part}`" for part in (catalog.name, *table.name()))
     try:
         # Spark remembers tables for a while, and the snapshot may be newer.
         spark.catalog.refreshTable(name)
@@ -116,7 +79,7 @@ def _table_half(
         if "org.apache.iceberg" in str(error) and "lugin" in str(error):
             raise Misconfigured(_NO_ICEBERG) from None
         raise
-    return spark.sql(f"SELECT * FROM {name} VERSION AS OF {snapshot_id}")
+    return spark.sql(f"SELECT * FROM {name} VERSION AS OF {table.metadata.current_snapshot_id}")
 
 
 def _tail_half(

@@ -70,6 +70,10 @@ COMMANDS: Mapping[str, CommandEntry] = {
         "lakestream_spark.cli.skeleton:skeleton",
         "Show one record going from a Kafka client through Spark into a table and back.",
     ),
+    "sql": CommandEntry(
+        "lakestream_spark.cli.sql:sql",
+        "Ask a query of DuckDB's SQL over topics: their tables and what is not in them yet.",
+    ),
     "status": CommandEntry(
         "lakestream_spark.cli.status:status",
         "Show every topic: stream, table, lag, bytes in WAL and table, and what is wrong with it.",
@@ -91,6 +95,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
 EXTRAS: Mapping[str, str] = {
     "pyspark": "spark",
     "deltalake": "spark",
+    "duckdb": "sql",
     "asyncpg": "postgres",
 }
 """Which extra brings a module that the default install does without."""

@@ -2,46 +2,19 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import redirect_stderr, redirect_stdout
-from io import BytesIO, TextIOWrapper
-from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 
-from lakestream_spark.cli.exits import run
-from lakestream_spark.cli.group import lakestream
 from tests.support.ingress_process import ingress
+from tests.support.shell import Shell
 
 pytestmark = pytest.mark.timeout(600)
 
 
-class Shell:
-    """Commands on one data folder, whose brokers they find by themselves."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def __call__(self, *words: str, given: str = "", code: int = 0) -> str:
-        """What the command says, which must end with this code."""
-        out, err = TextIOWrapper(BytesIO()), TextIOWrapper(BytesIO())
-        standard = TextIOWrapper(BytesIO(given.encode()))
-        with patch("sys.stdin", standard), redirect_stdout(out), redirect_stderr(err):
-            ended = run(lakestream, [*words, "--data", str(self._folder)])
-        said, complained = _text(out), _text(err)
-        assert ended == code, said + complained
-        return said if code == 0 else complained
-
-    def records(self, *words: str) -> list[dict[str, Any]]:
-        told = self("consume", "orders", "--exit", "--json", *words)
-        return [json.loads(line) for line in told.splitlines()]
-
-
-def _text(stream: TextIOWrapper) -> str:
-    stream.flush()
-    stream.seek(0)
-    return stream.read()
+def records(shell: Shell, *words: str) -> list[dict[str, Any]]:
+    told = shell("consume", "orders", "--exit", "--json", *words)
+    return [json.loads(line) for line in told.splitlines()]
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +22,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     folder = tmp_path_factory.mktemp("lake")
     with ingress(folder) as process:
         process.ready()
-        own = Shell(folder)
+        own = Shell(["--data", str(folder)])
         own("topic", "create", "orders", "--partitions", "2")
         own("produce", "orders", "-p", "0", "-K", ":", "-H", "a=1", given="k:v1\n:v2\nv3\n")
         line = {
@@ -65,25 +38,25 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
 
 
 def test_what_lines_say_is_sent_and_printed(shell: Shell) -> None:
-    found = shell.records("-p", "0")
+    found = records(shell, "-p", "0")
     assert [(each["key"], each["value"]) for each in found] == [
         ("k", "v1"),
         ("", "v2"),
         (None, "v3"),
     ]
-    (other,) = shell.records("-p", "1")
+    (other,) = records(shell, "-p", "1")
     assert other["headers"] == [["a", "1"], ["a", None]]
     assert (other["value"], other["timestamp"]) == ('{"x": 1}', 1_700_000_000_123)
 
 
 def test_consuming_begins_where_it_is_told_to(shell: Shell) -> None:
-    assert [each["offset"] for each in shell.records("-p", "0", "-o", "1")] == [1, 2]
-    assert [each["offset"] for each in shell.records("-p", "0", "-o", "-1")] == [2]
-    assert shell.records("-o", "end") == []
-    assert [each["partition"] for each in shell.records("-o", "@2024-01-01T00:00:00+00:00")] == [
+    assert [each["offset"] for each in records(shell, "-p", "0", "-o", "1")] == [1, 2]
+    assert [each["offset"] for each in records(shell, "-p", "0", "-o", "-1")] == [2]
+    assert records(shell, "-o", "end") == []
+    assert [each["partition"] for each in records(shell, "-o", "@2024-01-01T00:00:00+00:00")] == [
         0
     ] * 3
-    assert len(shell.records("-o", "@1700000000123")) == 4
+    assert len(records(shell, "-o", "@1700000000123")) == 4
 
 
 def test_a_pattern_prints_what_it_names(shell: Shell) -> None:

@@ -1,0 +1,37 @@
+"""`lakestream` as a person types it, in the test's own process."""
+
+import json
+from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from io import BytesIO, TextIOWrapper
+from typing import Any
+from unittest.mock import patch
+
+from lakestream_spark.cli.exits import run
+from lakestream_spark.cli.group import lakestream
+
+
+class Shell:
+    """Commands on one installation, whose brokers they find by themselves."""
+
+    def __init__(self, flags: Sequence[str]) -> None:
+        self._flags = flags
+
+    def __call__(self, *words: str, given: str = "", code: int = 0) -> str:
+        """What the command says, or complains about, which must end with this code."""
+        out, err = TextIOWrapper(BytesIO()), TextIOWrapper(BytesIO())
+        standard = TextIOWrapper(BytesIO(given.encode()))
+        with patch("sys.stdin", standard), redirect_stdout(out), redirect_stderr(err):
+            ended = run(lakestream, [*words, *self._flags])
+        said, complained = _text(out), _text(err)
+        assert ended == code, said + complained
+        return said if code == 0 else complained
+
+    def json(self, *words: str) -> Any:
+        return json.loads(self(*words, "--json"))
+
+
+def _text(stream: TextIOWrapper) -> str:
+    stream.flush()
+    stream.seek(0)
+    return stream.read()

@@ -5,6 +5,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from contextlib import closing
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
@@ -57,3 +58,17 @@ def partition_offset(text: str, flag: str) -> tuple[int, int]:
     if found is None:
         raise click.BadParameter(f"{text!r} is not PARTITION:OFFSET", param_hint=flag)
     return int(found[1]), int(found[2])
+
+
+def time_ms(text: str, flag: str) -> int:
+    """Milliseconds as they are, or of a time in ISO 8601, which is UTC unless it names a zone."""
+    if text.isdecimal():
+        return int(text)
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise click.BadParameter(
+            f"{text!r} is neither milliseconds nor a time like 2026-01-31T12:00:00 (UTC)",
+            param_hint=flag,
+        ) from None
+    return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -4,15 +4,15 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from datetime import datetime
 from typing import Any, Final
 
 import click
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-from lakestream_spark.cli.asking import table_of
+from lakestream_spark.cli.asking import table_of, time_ms
 from lakestream_spark.cli.broker_address import bootstrap, broker_option
 from lakestream_spark.cli.options import Loaded, settings_options
+from lakestream_spark.cli.plain_values import plain
 from lakestream_spark.cli.record_format import headers_of, record_format
 from lakestream_spark.core.errors import NotFound, Rejected
 from lakestream_spark.settings import Settings
@@ -32,8 +32,8 @@ _END: Final = -1
     "start",
     default="beginning",
     show_default=True,
-    help="beginning, end, N, -N (the last N of each partition), @TIME (ms or ISO 8601), or "
-    "snapshot:ID_OR_TAG (what came after that snapshot of the table).",
+    help="beginning, end, N, -N (the last N of each partition), @TIME (ms or ISO 8601, UTC unless "
+    "it names a zone), or snapshot:ID_OR_TAG (what came after that snapshot of the table).",
 )
 @click.option("-p", "--partition", type=click.IntRange(0), help="Only this one.")
 @click.option("-c", "--count", type=click.IntRange(1), help="End after so many records.")
@@ -117,7 +117,7 @@ def _beginnings(
         ends = _snapshot_ends(settings, topic, start.removeprefix("snapshot:"))
         return {number: ends.get(number, 0) for number in wanted}
     if start.startswith("@"):
-        time = _time_ms(start[1:])
+        time = time_ms(start[1:], "--offset")
         asked = [TopicPartition(topic, number, time) for number in wanted]
         found = consumer.offsets_for_times(asked, _ASK_S)
         return {each.partition: each.offset for each in found}
@@ -137,18 +137,6 @@ def _last(consumer: Consumer, place: TopicPartition, count: int) -> int:
     return max(low, high - count)
 
 
-def _time_ms(text: str) -> int:
-    if text.isdecimal():
-        return int(text)
-    try:
-        return int(datetime.fromisoformat(text).timestamp() * 1000)
-    except ValueError:
-        raise click.BadParameter(
-            f"{text!r} is neither milliseconds nor a time like 2026-01-31T12:00:00+00:00",
-            param_hint="--offset",
-        ) from None
-
-
 def _snapshot_ends(settings: Settings, name: str, snapshot: str) -> Mapping[int, int]:
     # Here and not above: most calls need no table.
     from lakestream_spark.table.snapshots import ends_of_snapshot, snapshot_named
@@ -165,13 +153,8 @@ def _as_json(message: Message) -> bytes:
         "offset": message.offset(),
         "timestamp": time,
         "timestamp_type": "append" if kind == 2 else "create",
-        "key": _text(message.key()),
-        "value": _text(message.value()),
-        "headers": [[name, _text(value)] for name, value in headers_of(message)],
+        "key": plain(message.key()),
+        "value": plain(message.value()),
+        "headers": [[name, plain(value)] for name, value in headers_of(message)],
     }
     return json.dumps(about, ensure_ascii=False).encode() + b"\n"
-
-
-def _text(value: Any) -> str | None:
-    """Bytes that are no text are shown with replacement characters."""
-    return None if value is None else bytes(value).decode(errors="replace")

@@ -48,7 +48,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
     ),
     "group": CommandEntry(
         "lakestream_spark.cli.groups:group",
-        "Move a consumer group to a table snapshot, a time or an offset.",
+        "List, describe, move and delete consumer groups.",
     ),
     "ingress": CommandEntry(
         "lakestream_spark.cli.ingress:ingress",

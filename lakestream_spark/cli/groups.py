@@ -1,141 +1,100 @@
-"""`lakestream group seek GROUP`: move a consumer group to a place in the stream."""
+"""`lakestream group`: list, describe, move and delete consumer groups, as the brokers know them."""
 
 import json
-from collections.abc import Mapping, Sequence
-from contextlib import closing
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from typing import Any
 
 import click
+from rich.console import Console
+from rich.table import Table as Grid
 
-from lakestream_spark.cli.asking import partition_offset
+from lakestream_spark.cli.broker_address import bootstrap, broker_option
+from lakestream_spark.cli.group_seek import seek
+from lakestream_spark.cli.group_state import Groups, GroupState, PartitionLag
 from lakestream_spark.cli.options import Loaded, settings_options
-from lakestream_spark.core.clock import SystemClock
-from lakestream_spark.core.errors import OffsetOutOfRange
-from lakestream_spark.groups.outside import OutsideCommits
-from lakestream_spark.settings import Settings
-from lakestream_spark.settings.storage import catalog_spec, wal_stores
-from lakestream_spark.spark.reading.installation import Installation, Opened
-from lakestream_spark.spark.reading.options import (
-    AtSnapshot,
-    AtTime,
-    Edge,
-    Exact,
-    Place,
-    ReadOptions,
-)
-from lakestream_spark.spark.reading.place import Logs, logs, resolve
+
+as_json_option = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 
 
 @click.group()
 def group() -> None:
-    """Move a consumer group to a table snapshot, a time or an offset."""
+    """List, describe, move and delete consumer groups."""
+
+
+group.add_command(seek)
+
+
+@group.command("list")
+@settings_options
+@broker_option
+@as_json_option
+def list_(loaded: Loaded, broker: str | None, as_json: bool) -> None:
+    """List all groups with their state."""
+    found = Groups(bootstrap(loaded.settings, broker)).all()
+    if as_json:
+        click.echo(json.dumps([_brief(each) for each in found]))
+        return
+    grid = Grid("group", "state", "members", "topics", box=None, pad_edge=False)
+    for each in found:
+        grid.add_row(each.name, each.state, str(len(each.members)), ", ".join(each.topics))
+    Console(highlight=False, soft_wrap=True).print(grid)
 
 
 @group.command()
 @click.argument("name", metavar="GROUP")
-@click.option("--topic", required=True, help="The topic whose offsets are set.")
 @settings_options
-@click.option("--snapshot", metavar="ID_OR_TAG", help="To the ends of a snapshot of the table.")
-@click.option("--to-earliest", is_flag=True, help="To the log start.")
-@click.option("--to-latest", is_flag=True, help="To the end.")
-@click.option(
-    "--to-datetime", metavar="TIME", help="To the first record at or after a time (ISO, UTC)."
-)
-@click.option(
-    "--to-offset",
-    "to_offsets",
-    multiple=True,
-    metavar="P:N",
-    help="To offset N of partition P; repeatable, other partitions stay.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print the offsets as JSON.")
-def seek(
-    loaded: Loaded,
-    name: str,
-    topic: str,
-    snapshot: str | None,
-    to_earliest: bool,
-    to_latest: bool,
-    to_datetime: str | None,
-    to_offsets: tuple[str, ...],
-    as_json: bool,
-) -> None:
-    """Set a group's committed offsets, so that it continues there.
+@broker_option
+@as_json_option
+def describe(loaded: Loaded, name: str, broker: str | None, as_json: bool) -> None:
+    """Show a group: its state and members, and how far it is in each partition.
 
-    With --snapshot it continues exactly where a query of that snapshot ended. The group must have
-    no members.
+    The lag is what lies between the committed offset and the end of the log.
     """
-    places = _places(snapshot, to_earliest, to_latest, to_datetime, topic, to_offsets)
-    if len(places) != 1:
-        raise click.UsageError(
-            "give one of --snapshot, --to-earliest, --to-latest, --to-datetime, --to-offset"
-        )
-    offsets = _seek(loaded.settings, name, topic, places[0])
+    groups = Groups(bootstrap(loaded.settings, broker))
+    found = groups.get(name)
+    lags = groups.lags(found)
     if as_json:
-        click.echo(json.dumps({"group": name, "topic": topic, "offsets": offsets}))
-    else:
-        shown = ", ".join(f"{partition}: {offset}" for partition, offset in offsets.items())
-        click.echo(f"group {name} continues {topic} at {shown}")
+        click.echo(json.dumps(_whole(found, lags)))
+        return
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(f"[bold]{name}[/] {found.state}, {len(found.members)} members")
+    heads = ("topic", "partition", "committed", "log end", "lag", "member")
+    grid = Grid(*heads, box=None, pad_edge=False)
+    for each in lags:
+        numbers = (each.committed, each.end, each.lag)
+        shown = ["–" if number is None else str(number) for number in numbers]
+        grid.add_row(each.topic, str(each.partition), *shown, each.member or "–")
+    console.print(grid)
 
 
-def _places(
-    snapshot: str | None,
-    to_earliest: bool,
-    to_latest: bool,
-    to_datetime: str | None,
-    topic: str,
-    to_offsets: Sequence[str],
-) -> list[Place]:
-    offsets = dict(partition_offset(text, "--to-offset") for text in to_offsets)
-    asked: list[Place | None] = [
-        None if snapshot is None else AtSnapshot(snapshot),
-        Edge.EARLIEST if to_earliest else None,
-        Edge.LATEST if to_latest else None,
-        None if to_datetime is None else AtTime(_time_ms(to_datetime)),
-        Exact({topic: offsets}) if offsets else None,
-    ]
-    return [place for place in asked if place is not None]
+@group.command()
+@click.argument("name", metavar="GROUP")
+@settings_options
+@broker_option
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def delete(loaded: Loaded, name: str, broker: str | None, yes: bool) -> None:
+    """Forget a group and its offsets; one with members is refused."""
+    groups = Groups(bootstrap(loaded.settings, broker))
+    groups.get(name)
+    if not yes:
+        click.confirm(f"delete group {name} and its offsets?", abort=True)
+    groups.delete(name)
+    click.echo(f"deleted group {name}")
 
 
-def _seek(settings: Settings, group_id: str, name: str, place: Place) -> Mapping[int, int]:
-    installation = Installation(
-        metadata_url=settings.metadata.url,
-        stores=wal_stores(settings),
-        catalog=catalog_spec(settings),
-    )
-    with closing(Opened(installation)) as opened:
-        found = logs(opened, ReadOptions(topics=(name,), starting=place))
-        if isinstance(place, Exact):
-            offsets = {p: n for p, n in place.offsets[name].items() if not isinstance(n, Edge)}
-        else:
-            offsets = dict(resolve(opened, place, found)[name].offsets)
-        _check(offsets, name, found)
-        commits = OutsideCommits(opened.metadata, SystemClock())
-        opened.loop.run(commits.commit(group_id, found[name].topic, offsets))
-    return dict(sorted(offsets.items()))
+def _brief(group: GroupState) -> dict[str, Any]:
+    return {
+        "group": group.name,
+        "state": group.state,
+        "members": len(group.members),
+        "topics": group.topics,
+    }
 
 
-def _check(offsets: Mapping[int, int], name: str, found: Logs) -> None:
-    """A consumer that finds its offset outside the log would start somewhere else."""
-    for partition, offset in offsets.items():
-        borders = found[name].borders.get(partition)
-        if borders is None:
-            raise OffsetOutOfRange("the topic has no such partition", partition=partition)
-        if not borders.log_start <= offset <= borders.high_watermark:
-            raise OffsetOutOfRange(
-                "the offset is outside the log",
-                partition=partition,
-                offset=offset,
-                log_start=borders.log_start,
-                high_watermark=borders.high_watermark,
-            )
-
-
-def _time_ms(text: str) -> int:
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        raise click.BadParameter(
-            f"{text!r} is no time like 2025-01-31T12:00:00", param_hint="--to-datetime"
-        ) from None
-    return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+def _whole(group: GroupState, lags: Sequence[PartitionLag]) -> dict[str, Any]:
+    return {
+        "group": group.name,
+        "state": group.state,
+        "members": [each._asdict() for each in group.members],
+        "partitions": [{**each._asdict(), "lag": each.lag} for each in lags],
+    }

@@ -112,7 +112,7 @@ def test_groups_are_moved_without_a_broker_as_well(
         (("--to-offset", "0:13"), "outside the log"),
         (("--to-offset", "3:0"), "no such partition"),
         (("--to-offset", "3"), "'3' is not PARTITION:OFFSET"),
-        (("--to-datetime", "noon"), "'noon' is no time"),
+        (("--to-datetime", "noon"), "'noon' is neither milliseconds nor a time"),
         (("--to-latest", "--to-earliest"), "give one of"),
         ((), "give one of"),
     ],

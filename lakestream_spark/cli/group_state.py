@@ -1,0 +1,160 @@
+"""What the brokers say of consumer groups, asked over Kafka's own protocol."""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Final, NamedTuple
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as Place
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+
+from lakestream_spark.core.errors import NotFound, Rejected, Unavailable
+
+_ASK_S: Final = 30.0
+_LATEST: Final = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+_DEAD: Final = "dead"
+"""What older brokers say of a group that is not there."""
+_NOT_FOUND: Final = KafkaError.GROUP_ID_NOT_FOUND
+_HAS_MEMBERS: Final = KafkaError.NON_EMPTY_GROUP
+
+
+class Member(NamedTuple):
+    """A consumer in a group, and what it was given: topic and partition."""
+
+    id: str
+    client: str
+    host: str
+    assigned: list[tuple[str, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupState:
+    """A group as its coordinator sees it."""
+
+    name: str
+    state: str
+    members: Sequence[Member]
+
+    @property
+    def topics(self) -> list[str]:
+        """Those that its members read now."""
+        return sorted({topic for member in self.members for topic, _ in member.assigned})
+
+
+class PartitionLag(NamedTuple):
+    """How far a group is in a partition; None where it has committed nothing."""
+
+    topic: str
+    partition: int
+    committed: int | None
+    end: int | None
+    """None when the topic is gone."""
+    member: str | None
+
+    @property
+    def lag(self) -> int | None:
+        if self.committed is None or self.end is None:
+            return None
+        return max(0, self.end - self.committed)
+
+
+class Groups:
+    """All groups of the brokers at an address."""
+
+    def __init__(self, address: str) -> None:
+        self._admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
+
+    def all(self) -> list[GroupState]:
+        """By name."""
+        names = self._names()
+        return self._described(names) if names else []
+
+    def get(self, name: str) -> GroupState:
+        """Raises `NotFound`."""
+        # Asked for by name: a group whose coordinator has only started is not in its list yet.
+        try:
+            (found,) = self._described([name])
+        except NotFound:
+            pass
+        else:
+            if found.state != _DEAD:
+                return found
+        near = get_close_matches(name, self._names(), n=1)
+        hint = f"did you mean {near[0]}?" if near else "`lakestream group list` shows all"
+        raise NotFound(f"there is no group {name}; {hint}")
+
+    def lags(self, group: GroupState) -> list[PartitionLag]:
+        """Each partition that the group has committed or that a member of it has."""
+        members = {place: each.id for each in group.members for place in each.assigned}
+        committed = self._committed(group.name)
+        places = sorted({*members, *committed})
+        ends = self._ends(places)
+        return [
+            PartitionLag(*place, committed.get(place), ends.get(place), member=members.get(place))
+            for place in places
+        ]
+
+    def delete(self, name: str) -> None:
+        """Raises `Rejected` when it has members."""
+        _answer(self._admin.delete_consumer_groups([name])[name])
+
+    def _names(self) -> list[str]:
+        listed = _answer(self._admin.list_consumer_groups())
+        for error in listed.errors:
+            raise _said(error)
+        return sorted(each.group_id for each in listed.valid)
+
+    def _described(self, names: Sequence[str]) -> list[GroupState]:
+        asked = self._admin.describe_consumer_groups(list(names))
+        return [_state(name, _answer(asked[name])) for name in names]
+
+    def _committed(self, name: str) -> dict[tuple[str, int], int]:
+        asked = self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(name)])
+        found = _answer(asked[name]).topic_partitions or []
+        return {(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
+
+    def _ends(self, places: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
+        if not places:
+            return {}
+        asked = self._admin.list_offsets({Place(*place): _LATEST for place in places})
+        ends: dict[tuple[str, int], int] = {}
+        for place, future in asked.items():
+            try:
+                ends[place.topic, place.partition] = future.result(_ASK_S).offset
+            except KafkaException as error:
+                # A topic that is gone has no end, and the others have theirs.
+                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise _said(error.args[0]) from error
+        return ends
+
+
+def _state(name: str, described: Any) -> GroupState:
+    members = [
+        Member(
+            each.member_id,
+            each.client_id,
+            each.host.lstrip("/"),
+            sorted((place.topic, place.partition) for place in each.assignment.topic_partitions),
+        )
+        for each in described.members
+    ]
+    return GroupState(
+        name=name, state=described.state.name.lower().replace("_", " "), members=members
+    )
+
+
+def _answer(future: "Future[Any]") -> Any:
+    try:
+        return future.result(_ASK_S)
+    except KafkaException as error:
+        raise _said(error.args[0]) from error
+
+
+def _said(error: KafkaError) -> Exception:
+    if error.code() == _HAS_MEMBERS:
+        return Rejected("the group has members: stop them first")
+    if error.code() == _NOT_FOUND:
+        return NotFound("there is no such group")
+    return Unavailable(f"the brokers do not tell: {error.str()}")

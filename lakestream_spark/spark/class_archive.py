@@ -123,7 +123,14 @@ def main(archive: Path) -> None:
         spark.stop()
         gateway.shutdown()
         gateway.proc.stdin.close()
-        gateway.proc.wait(_PATIENCE_S)
+        ended(gateway.proc)
+
+
+def ended(jvm: "subprocess.Popen[bytes]") -> None:
+    """Wait for the JVM, whose classes are whole only if it ended well; raises otherwise."""
+    code = jvm.wait(_PATIENCE_S)
+    if code != 0:
+        raise subprocess.CalledProcessError(code, "java")
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@ behind it; and how they take a place in a stream."""
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable
-from contextlib import closing
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, closing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -25,15 +25,22 @@ _PLACE: Final = re.compile(r"(\d+):(\d+)")
 T = TypeVar("T")
 
 
+@asynccontextmanager
+async def metadata_of(settings: Settings) -> AsyncIterator[Metadata]:
+    """The store that the settings name, open for the block."""
+    metadata = await open_metadata(settings.metadata.url, clock=SystemClock())
+    try:
+        yield metadata
+    finally:
+        await metadata.close()
+
+
 def ask(settings: Settings, question: Callable[[Metadata], Awaitable[T]]) -> T:
     """The answer of the store that the settings name."""
 
     async def asked() -> T:
-        metadata = await open_metadata(settings.metadata.url, clock=SystemClock())
-        try:
+        async with metadata_of(settings) as metadata:
             return await question(metadata)
-        finally:
-            await metadata.close()
 
     return asyncio.run(asked())
 

@@ -20,11 +20,10 @@ import click
 from rich.console import Console
 from rich.table import Table as Grid
 
+from lakestream_spark.cli.asking import metadata_of
 from lakestream_spark.cli.broker_address import listens
 from lakestream_spark.cli.options import Loaded, settings_options
-from lakestream_spark.core.clock import SystemClock
 from lakestream_spark.core.errors import LakestreamError
-from lakestream_spark.metadata import open_metadata
 from lakestream_spark.objectstore.spec import StoreSpec
 from lakestream_spark.settings import Settings
 from lakestream_spark.settings.storage import catalog_spec, wal_stores
@@ -141,14 +140,11 @@ def _kernels() -> str:
 
 
 async def _metadata(settings: Settings) -> str:
-    metadata = await open_metadata(settings.metadata.url, clock=SystemClock())
-    try:
+    async with metadata_of(settings) as metadata:
         began = time.perf_counter()
         topics = await metadata.topics.list()
         took_ms = 1000 * (time.perf_counter() - began)
-        return f"answers in {took_ms:.0f} ms, {len(topics)} topics"
-    finally:
-        await metadata.close()
+    return f"answers in {took_ms:.0f} ms, {len(topics)} topics"
 
 
 def _store(spec: StoreSpec) -> Callable[[], Awaitable[str]]:

@@ -1,17 +1,17 @@
 """`lakestream flush TOPIC`: have the running job commit everything acknowledged so far."""
 
-import asyncio
 import json
 from collections.abc import Mapping
 from typing import Final
 
 import click
 
+from lakestream_spark.cli.asking import ask
 from lakestream_spark.cli.options import Loaded, settings_options
 from lakestream_spark.core.clock import Clock, SystemClock
 from lakestream_spark.core.errors import RedTable, Unavailable
 from lakestream_spark.core.ids import TopicId
-from lakestream_spark.metadata import Metadata, open_metadata
+from lakestream_spark.metadata import Metadata
 from lakestream_spark.metadata.backlog import reached
 
 _POLL_S: Final = 0.1
@@ -28,7 +28,7 @@ def flush(loaded: Loaded, topic: str, timeout: float, as_json: bool) -> None:
     """Have the running compaction commit everything acknowledged so far, and wait."""
     settings = loaded.settings
     session_s = settings.compact.session_timeout_ms / 1000
-    ends = asyncio.run(_flush(settings.metadata.url, topic, timeout, session_s))
+    ends = ask(settings, lambda metadata: _flush(metadata, topic, timeout, session_s))
     if as_json:
         click.echo(json.dumps({"topic": topic, "ends": ends}))
     else:
@@ -36,16 +36,13 @@ def flush(loaded: Loaded, topic: str, timeout: float, as_json: bool) -> None:
         click.echo(f"everything acknowledged of {topic} is in its table (ends {shown or 'none'})")
 
 
-async def _flush(url: str, name: str, timeout_s: float, session_s: float) -> Mapping[int, int]:
-    clock = SystemClock()
-    metadata = await open_metadata(url, clock=clock)
-    try:
-        topic = await metadata.topics.get(name)
-        wanted = await metadata.backlog.ask_flush(topic.id)
-        await _wait(metadata, clock, topic.id, wanted, timeout_s, session_s)
-        return wanted
-    finally:
-        await metadata.close()
+async def _flush(
+    metadata: Metadata, name: str, timeout_s: float, session_s: float
+) -> Mapping[int, int]:
+    topic = await metadata.topics.get(name)
+    wanted = await metadata.backlog.ask_flush(topic.id)
+    await _wait(metadata, SystemClock(), topic.id, wanted, timeout_s, session_s)
+    return wanted
 
 
 async def _wait(

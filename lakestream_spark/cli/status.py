@@ -3,20 +3,22 @@
 import asyncio
 import json
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from statistics import median
-from typing import Final
+from typing import Any, Final
 
 import click
 from pyiceberg.table import Table
 from rich.console import Console
 from rich.table import Table as Grid
 
+from lakestream_spark.cli.asking import ask
 from lakestream_spark.cli.options import Loaded, settings_options
 from lakestream_spark.core.clock import SystemClock
-from lakestream_spark.metadata import Metadata, open_metadata
+from lakestream_spark.metadata import Metadata
 from lakestream_spark.metadata.backlog import TopicBacklog
 from lakestream_spark.metadata.topics import Topic
 from lakestream_spark.settings import Settings
@@ -62,6 +64,13 @@ class TopicStatus:
     def is_red(self) -> bool:
         return bool(self.problems)
 
+    @property
+    def state(self) -> str:
+        return "red" if self.is_red else "well"
+
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self), "state": self.state}
+
 
 @click.command()
 @settings_options
@@ -73,9 +82,9 @@ def status(context: click.Context, loaded: Loaded, topics: str, as_json: bool) -
 
     Ends with a code other than 0 when something is red.
     """
-    found = asyncio.run(topic_statuses(loaded.settings, topics))
+    found = topic_statuses(loaded.settings, topics)
     if as_json:
-        click.echo(json.dumps({"topics": [asdict(each) for each in found]}))
+        click.echo(json.dumps({"topics": [each.as_json() for each in found]}))
     else:
         console = Console(highlight=False)
         # A file or a pipe has no width: one topic is one line there.
@@ -88,33 +97,27 @@ def status(context: click.Context, loaded: Loaded, topics: str, as_json: bool) -
         context.exit(_RED)
 
 
-async def topic_statuses(settings: Settings, pattern: str = "*") -> list[TopicStatus]:
+def topic_statuses(settings: Settings, pattern: str = "*") -> list[TopicStatus]:
     """The topics of a pattern by name."""
-    clock = SystemClock()
-    metadata = await open_metadata(settings.metadata.url, clock=clock)
-    catalog = StreamCatalog.open(catalog_spec(settings))
-    try:
+
+    async def told(metadata: Metadata) -> list[TopicStatus]:
         topics = [each for each in await metadata.topics.list() if fnmatchcase(each.name, pattern)]
         backlogs = await metadata.backlog.pending()
         return [
-            await _status(metadata, catalog, topic, backlogs.get(topic.id), clock.wall_ms())
+            await _status(metadata, catalog, topic, backlogs.get(topic.id))
             for topic in sorted(topics, key=lambda each: each.name)
         ]
-    finally:
-        catalog.close()
-        await metadata.close()
+
+    with closing(StreamCatalog.open(catalog_spec(settings))) as catalog:
+        return ask(settings, told)
 
 
 async def _status(
-    metadata: Metadata,
-    catalog: StreamCatalog,
-    topic: Topic,
-    backlog: TopicBacklog | None,
-    now_ms: int,
+    metadata: Metadata, catalog: StreamCatalog, topic: Topic, backlog: TopicBacklog | None
 ) -> TopicStatus:
     ends = (await metadata.tables.ends(topic.id)).values()
     wal = await metadata.topics.wal_bytes([topic.id])
-    lag_ms = 0 if backlog is None else max(0, now_ms - backlog.oldest_ms)
+    lag_ms = 0 if backlog is None else max(0, SystemClock().wall_ms() - backlog.oldest_ms)
     table = await asyncio.to_thread(
         catalog.load, catalog.layout(topic.id, topic.name, topic.config)
     )
@@ -165,7 +168,7 @@ def _grid(found: Sequence[TopicStatus]) -> Grid:
             f"{table.files} ({_bytes(table.median_bytes)})",
             _bytes(table.retained_bytes),
             "never" if table.last_commit_ms is None else _time(table.last_commit_ms),
-            "red" if each.is_red else "well",
+            each.state,
         )
     return grid
 

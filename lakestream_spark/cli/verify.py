@@ -3,16 +3,16 @@
 import asyncio
 import json
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from random import Random
 from typing import TYPE_CHECKING
 
 import click
 
+from lakestream_spark.cli.asking import metadata_of
 from lakestream_spark.cli.options import Loaded, settings_options
 from lakestream_spark.core.clock import SystemClock
 from lakestream_spark.core.logs import configure
-from lakestream_spark.metadata import open_metadata
 from lakestream_spark.settings import Settings
 from lakestream_spark.settings.specs import catalog_spec, wal_stores
 from lakestream_spark.table.iceberg import StreamCatalog
@@ -102,25 +102,18 @@ def run_verify(
 async def _verify(
     settings: Settings, topic: str, asked: Asked, sample: int, check_all: CheckAll | None
 ) -> Certificate:
-    clock = SystemClock()
-    metadata = await open_metadata(settings.metadata.url, clock=clock)
     spec = catalog_spec(settings)
-    try:
-        catalog = StreamCatalog.open(spec)
-        try:
+    async with metadata_of(settings) as metadata:
+        with closing(StreamCatalog.open(spec)) as catalog:
             site = Site(
                 metadata=metadata,
                 catalog=catalog,
                 spec=spec,
                 stores={name: store.open() for name, store in wal_stores(settings).items()},
-                clock=clock,
+                clock=SystemClock(),
                 random=Random(),
             )
             return await verify(site, topic, asked, sample=sample, check_all=check_all)
-        finally:
-            catalog.close()
-    finally:
-        await metadata.close()
 
 
 def tell(certificate: Certificate, *, as_json: bool) -> None:

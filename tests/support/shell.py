@@ -4,11 +4,19 @@ import json
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from io import BytesIO, TextIOWrapper
-from typing import Any
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from lakestream_spark.cli.exits import run
 from lakestream_spark.cli.group import lakestream
+
+
+class Ended(NamedTuple):
+    """How a command ended, and what it said."""
+
+    code: int
+    out: str
+    err: str
 
 
 class Shell:
@@ -17,15 +25,18 @@ class Shell:
     def __init__(self, flags: Sequence[str]) -> None:
         self._flags = flags
 
-    def __call__(self, *words: str, given: str = "", code: int = 0) -> str:
-        """What the command says, or complains about, which must end with this code."""
+    def run(self, *words: str, given: str = "") -> Ended:
         out, err = TextIOWrapper(BytesIO()), TextIOWrapper(BytesIO())
         standard = TextIOWrapper(BytesIO(given.encode()))
         with patch("sys.stdin", standard), redirect_stdout(out), redirect_stderr(err):
-            ended = run(lakestream, [*words, *self._flags])
-        said, complained = _text(out), _text(err)
-        assert ended == code, said + complained
-        return said if code == 0 else complained
+            code = run(lakestream, [*words, *self._flags])
+        return Ended(code, _text(out), _text(err))
+
+    def __call__(self, *words: str, given: str = "", code: int = 0) -> str:
+        """What the command says, or complains about, which must end with this code."""
+        ended = self.run(*words, given=given)
+        assert ended.code == code, ended.out + ended.err
+        return ended.out if code == 0 else ended.err
 
     def json(self, *words: str) -> Any:
         return json.loads(self(*words, "--json"))

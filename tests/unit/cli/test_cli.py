@@ -96,11 +96,23 @@ def test_a_command_says_of_itself_what_the_table_says(name):
 def test_help_imports_nothing_heavy():
     code = (
         "import sys; from lakestream_spark.cli import run, lakestream; run(lakestream, ['--help']);"
-        "heavy = {'pydantic', 'pyarrow', 'pyspark', 'sqlalchemy', 'pyiceberg', 'obstore', 'rich'};"
+        "heavy = {'pydantic', 'pyarrow', 'pyspark', 'sqlalchemy', 'pyiceberg', 'obstore', 'rich',"
+        "'duckdb', 'confluent_kafka', 'numba', 'asyncio'};"
         "sys.exit(' '.join(heavy & set(sys.modules)) or 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_command_whose_extra_is_not_installed_says_what_to_install():
+    code = (
+        "import sys; sys.modules['duckdb'] = None;"
+        "from lakestream_spark.cli import run, lakestream;"
+        "sys.exit(run(lakestream, ['sql', 'SELECT 1']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    sentence = "`lakestream sql` needs duckdb: pip install 'lakestream-spark[sql]'"
+    assert (done.returncode, done.stderr) == (2, f"lakestream: {sentence}\n")
 
 
 def test_a_broker_loads_tables_and_migrations_only_when_they_are_needed():

@@ -1,5 +1,6 @@
 """`lakestream config show|docs`."""
 
+import json
 import os
 
 import pytest
@@ -34,6 +35,10 @@ def test_show_names_the_place_of_every_value(tmp_path, monkeypatch, capsys):
     assert shown["wal.cost.flush_interval_ms"] == ["10", "--set", "wal.cost.flush_interval_ms"]
     assert shown["store.url"] == [f"file://{tmp_path}", "derived"]
     assert shown["catalog.name"] == ["lake", "default"]
+    assert run(lakestream, ["config", "show", "--json", "--data", str(tmp_path), *arguments]) == 0
+    listed = {each.pop("key"): each for each in json.loads(capsys.readouterr().out)}
+    assert set(listed) == set(KEYS)
+    assert listed["broker.id"] == {"value": "4", "origin": f"{conf}:2"}
 
 
 def test_show_hides_secrets(monkeypatch, capsys):

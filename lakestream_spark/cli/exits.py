@@ -18,7 +18,7 @@ from lakestream_spark.core.errors import (
 
 EXIT_CODES: Mapping[int, str] = {
     0: "done",
-    1: "failed",
+    1: "failed, or something is red",
     2: "wrong usage or settings",
     3: "something does not answer, try again",
     4: "fenced, another process took over",

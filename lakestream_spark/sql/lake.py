@@ -125,6 +125,8 @@ class _Views:
         # A table of DuckDB's and not of Arrow's: it goes to the disk when memory is short.
         self._connection.execute(f"CREATE TEMP TABLE {quoted(name)} ({_COLUMNS})")
         pieces = [piece for task in moment.tail for piece in task]
+        if not pieces:
+            return
         for batch in RowReader(installation=self._installation).read(pieces):
             self._connection.register(_BATCH, pa.Table.from_batches([batch]))
             self._connection.execute(f"INSERT INTO {quoted(name)} SELECT * FROM {_BATCH}")

@@ -22,6 +22,7 @@ from tests.support.embedded import catalog_spec
 from tests.support.ingress_process import eventually
 from tests.support.reading import Lake, Place, dense, lake_in, places
 from tests.support.readme import python_blocks
+from tests.support.shell import Shell
 from tests.support.spark import ignore_sockets_of_spark, spark_session
 
 pytestmark = [pytest.mark.spark, ignore_sockets_of_spark, pytest.mark.timeout(900)]
@@ -228,6 +229,22 @@ def _eventually(query: Any, condition: Callable[[], bool]) -> None:
         return condition()
 
     eventually(holds)
+
+
+def test_what_spark_deleted_is_gone_in_sql_of_duckdb(
+    spark: SparkSession, lake: Lake, topic: str
+) -> None:
+    table = f"lake.streams.{topic}"
+    lake.create(topic)
+    lake.send(topic, numbers(0, 50))
+    lake.commit()
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('write.delete.mode'='merge-on-read')")
+    spark.sql(f"DELETE FROM {table} WHERE __offset IN (3, 17)")
+    assert spark.sql(f"SELECT 1 FROM {table}.delete_files").count() == 1
+    lake.send(topic, numbers(50, 60))
+    query = f"SELECT decode(__value)::INT AS n FROM {topic} ORDER BY n"
+    found = Shell(["--data", lake.data]).json("sql", query)["rows"]
+    assert [row["n"] for row in found] == [n for n in range(60) if n not in (3, 17)]
 
 
 def test_what_the_readme_shows_works(

@@ -215,9 +215,9 @@ def test_answers_are_printed_as_a_grid_as_csv_and_as_json(
     lake.send(topic, [b"\xff\x00", "für, alle".encode(), b"a\n\x1b[31m"])
     query = f"SELECT __offset AS n, __value AS v, NULL AS x FROM {topic} ORDER BY n"
     assert shell("sql", query).splitlines() == [
-        "n  v             x   ",
-        "0  base64:/wA=   null",
-        "1  für, alle     null",
+        "n  v            x   ",
+        "0  base64:/wA=  null",
+        "1  für, alle    null",
         r"2  a\n\x1b[31m  null",
     ]
     query = query.replace("ORDER", "WHERE n < 2 ORDER")

@@ -67,12 +67,15 @@ function toTopic(name) {
   return el("a", { href: `#${new URLSearchParams({ view: "topic", topic: name })}` }, name);
 }
 
+const emptyBar = el("div", null, el("div", { class: "bar", role: "img" },
+  el("span", { class: "in-table" }), el("span", { class: "in-wal" })));
+
 function bar(withEnds) {
-  const inTable = el("span", { class: "in-table" });
-  const inWal = el("span", { class: "in-wal" });
-  const own = el("div", { class: "bar", role: "img" }, inTable, inWal);
-  const ends = ["", "", ""].map(() => el("span"));
-  const node = el("div", null, own, withEnds ? el("div", { class: "ends" }, ...ends) : null);
+  const node = emptyBar.cloneNode(true);
+  const own = node.firstChild;
+  const [inTable, inWal] = own.children;
+  const ends = withEnds ? [el("span"), el("span"), el("span")] : [];
+  if (withEnds) node.append(el("div", { class: "ends" }, ...ends));
   node.show = (each) => {
     const told = `log start ${count(each.log_start)}, table end ${count(each.table_end)}, high watermark ${count(each.high_watermark)}`;
     if (own.title === told) return;
@@ -84,6 +87,7 @@ function bar(withEnds) {
       part.style.flexGrow = kept + tail ? size / (kept + tail) : 0;
       part.classList.toggle("some", size > 0);
     }
+    if (!withEnds) return;
     ends[0].textContent = `start ${count(each.log_start)}`;
     ends[1].textContent = `table end ${count(each.table_end)}`;
     ends[2].textContent = `high watermark ${count(each.high_watermark)}`;
@@ -100,6 +104,10 @@ class Grid {
     this.table = el("table", { role: "table", "aria-label": caption },
       el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, ...titles)), this.body);
     this.empty = el("p", { class: "empty" }, empty);
+    // Rows are copies of one: many are made at once when the page is opened.
+    this.model = el("tr", { role: "row" }, ...columns.map(([title, kind], at) => (at === 0
+      ? el("th", { scope: "row", role: "rowheader" })
+      : el("td", { class: kind, role: "cell", "data-label": title }))));
     place.append(this.table, this.empty);
   }
 
@@ -123,10 +131,8 @@ class Grid {
   }
 
   row() {
-    const cells = this.columns.map(([title, kind], at) => (at === 0
-      ? el("th", { scope: "row", role: "rowheader" })
-      : el("td", { class: kind, role: "cell", "data-label": title })));
-    return { cells, node: el("tr", { role: "row" }, ...cells) };
+    const node = this.model.cloneNode(true);
+    return { node, cells: [...node.children] };
   }
 }
 
@@ -224,7 +230,7 @@ async function ask(path) {
   const patience = AbortSignal.timeout(PATIENCE_MS);
   let response;
   try {
-    response = await fetch(path, { signal: patience, headers: { Accept: "application/json" } });
+    response = await fetch(path, { signal: patience });
   } catch {
     throw new Error("The broker does not answer. What is shown is from before.");
   }

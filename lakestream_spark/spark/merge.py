@@ -36,9 +36,17 @@ class SparkRewriter:
         self._session = cache(session)
         self._catalog = catalog
 
-    def merge(self, identifier: Sequence[str], *, target_bytes: int, where: str) -> Rewritten:
-        """The files whose rows `where` names, made anew toward the target size."""
-        options = {"rewrite-all": "true", "target-file-size-bytes": str(target_bytes)}
+    def merge(
+        self, identifier: Sequence[str], *, target_bytes: int, where: str, most_bytes: int
+    ) -> Rewritten:
+        """The files whose rows `where` names, made anew toward the target size; `most_bytes` is
+        what one partition has of them at most."""
+        at_once = rewrites_at_once(self._spark(), most_bytes)
+        options = {
+            "rewrite-all": "true",
+            "target-file-size-bytes": str(target_bytes),
+            "max-concurrent-file-group-rewrites": str(at_once),
+        }
         return self._rewrite(identifier, options, where=where)
 
     def settle_deletes(self, identifier: Sequence[str]) -> Rewritten:
@@ -59,8 +67,6 @@ class SparkRewriter:
     def _rewrite(
         self, identifier: Sequence[str], options: Mapping[str, str], **further: str
     ) -> Rewritten:
-        at_once = {"max-concurrent-file-group-rewrites": str(rewrites_at_once(self._spark()))}
-        options = {**at_once, **options}
         arguments = {"strategy": "sort", "sort_order": _SORT_ORDER, "options": options, **further}
         found = self._call("rewrite_data_files", identifier, arguments)
         return Rewritten(

@@ -14,6 +14,7 @@ UPKEEP: Final = "upkeep"
 FAIR: Final = {"spark.scheduler.mode": "FAIR"}
 _POOL: Final = "spark.scheduler.pool"
 _MOST_AT_ONCE: Final = 5
+_SHORT_BYTES: Final = 16 * 1024 * 1024
 
 
 def join_pool(spark: SparkSession, pool: str) -> None:
@@ -21,7 +22,9 @@ def join_pool(spark: SparkSession, pool: str) -> None:
     spark.sparkContext.setLocalProperty(_POOL, pool)
 
 
-def rewrites_at_once(spark: SparkSession) -> int:
-    """How many groups of files are rewritten together: half the slots stay free for batches,
-    because a task that writes a large file holds its slot for many seconds."""
+def rewrites_at_once(spark: SparkSession, most_bytes: int) -> int:
+    """How many partitions are rewritten together, of which one has `most_bytes`: a task that writes
+    a large file holds its slot for many seconds, so half the slots stay free for batches."""
+    if most_bytes < _SHORT_BYTES:
+        return _MOST_AT_ONCE
     return max(1, min(_MOST_AT_ONCE, spark.sparkContext.defaultParallelism // 2))

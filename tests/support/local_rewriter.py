@@ -23,7 +23,14 @@ class LocalRewriter:
     def __init__(self, load: Callable[[Sequence[str]], Table]) -> None:
         self._load = load
 
-    def merge(self, identifier: Sequence[str], *, target_bytes: int, where: str) -> Rewritten:
+    def merge(
+        self,
+        identifier: Sequence[str],
+        *,
+        target_bytes: int,
+        where: str,
+        most_bytes: int = 0,
+    ) -> Rewritten:
         table = self._load(identifier)
         partitions: dict[int, list[DataFile]] = {}
         for task in table.scan(row_filter=where).plan_files():

@@ -25,7 +25,9 @@ class Rewriter(Protocol):
     Raises `Unavailable` when nothing was changed, because somebody else's commit came between.
     """
 
-    def merge(self, identifier: Sequence[str], *, target_bytes: int, where: str) -> Rewritten: ...
+    def merge(
+        self, identifier: Sequence[str], *, target_bytes: int, where: str, most_bytes: int
+    ) -> Rewritten: ...
 
     def settle_deletes(self, identifier: Sequence[str]) -> Rewritten: ...
 

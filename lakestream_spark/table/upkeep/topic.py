@@ -182,9 +182,13 @@ class TopicUpkeep:
             chosen = small_files.windows(self._files(), ends, policy, is_seldom=self._is_seldom)
             if chosen:
                 where = small_files.condition(chosen)
+                most = max(window.size for window in chosen)
                 merged = self._rewriting(
                     lambda table: self._tools.rewriter.merge(
-                        table.name(), target_bytes=policy.target_bytes, where=where
+                        table.name(),
+                        target_bytes=policy.target_bytes,
+                        where=where,
+                        most_bytes=most,
                     )
                 )
                 self._count("files merged", merged.files_before)

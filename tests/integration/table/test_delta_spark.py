@@ -111,9 +111,8 @@ def test_merges_deletes_and_vacuum_leave_both_formats_equal(orders, spark):
 
 
 def merge_leaves_few_files_in_offset_order(lake: Lake) -> None:
-    done = lake.rewriter.merge(
-        lake.identifier, target_bytes=2**28, where=f"{PARTITION} = 0 AND {OFFSET} < 9"
-    )
+    where = f"{PARTITION} = 0 AND {OFFSET} < 9"
+    done = lake.rewriter.merge(lake.identifier, target_bytes=2**28, where=where, most_bytes=2**28)
     assert (done.files_before, done.files_after) == (3, 1)
     snapshot = lake.orders.table.current_snapshot()
     assert snapshot is not None

@@ -21,6 +21,7 @@ SECOND_MS = 1000
 MINUTE_MS = 60 * SECOND_MS
 HOUR_MS = 60 * MINUTE_MS
 DAY_MS = 24 * HOUR_MS
+MIN_TOKEN = 16
 
 
 class Section(BaseModel):
@@ -107,7 +108,7 @@ class BrokerSettings(Section):
     """Port for the status page, metrics and health; 0 picks a free one."""
     admin_host: str = "127.0.0.1"
     """Address to listen on for the status page, metrics and health."""
-    admin_token: SecretStr | None = Field(default=None, min_length=16)
+    admin_token: SecretStr | None = None
     """What a browser gives as the password (of any user) to see the status page, at least 16
     characters. Unless `admin_host` is a loopback address there is no page without it; metrics and
     health need none."""
@@ -154,6 +155,13 @@ class BrokerSettings(Section):
     """How often one of the brokers applies `retention.ms` and `retention.bytes`."""
     producer_id_expiration_ms: int = Field(default=1 * DAY_MS, ge=1)
     """An idempotent producer that was silent for this long is forgotten."""
+
+    @field_validator("admin_token")
+    @classmethod
+    def _long_enough(cls, token: SecretStr | None) -> SecretStr | None:
+        if token is not None and len(token.get_secret_value()) < MIN_TOKEN:
+            raise ValueError(f"a token has at least {MIN_TOKEN} characters")
+        return token
 
 
 class GroupSettings(Section):

@@ -177,6 +177,12 @@ def test_a_bad_secret_is_not_shown(tmp_path):
     assert "store.secret_access_key" in text
 
 
+def test_a_short_token_is_refused_and_not_shown():
+    sentence = refused(flags=[flag("broker.admin_token", "too-short")])
+    assert "a token has at least 16 characters" in sentence
+    assert "too-short" not in sentence
+
+
 def test_catalog_properties_come_from_a_table_and_are_replaced_as_a_whole_by_json(tmp_path):
     file = conf(tmp_path, '[catalog.properties]\n"s3.region" = "x"\n')
     environ = {"LAKESTREAM_CATALOG__PROPERTIES": '{"token": "t"}'}

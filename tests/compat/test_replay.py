@@ -5,21 +5,13 @@ more, and read back; offsets by time are asked for as well.
 """
 
 import asyncio
-import re
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
-from lakestream_spark.core.clock import SystemClock
-from lakestream_spark.core.ids import TopicPartition
 from lakestream_spark.kafka.batch import APPEND_TIME_FLAG, walk
 from lakestream_spark.kafka.codecs import Codec
 from lakestream_spark.kafka.records import (
@@ -28,19 +20,12 @@ from lakestream_spark.kafka.records import (
     decode_records,
     encode_batch,
 )
-from lakestream_spark.metadata import open_metadata
-from lakestream_spark.metadata.topic_config.lakestream import NAMESPACE
-from lakestream_spark.table.iceberg import StreamCatalog
-from lakestream_spark.table.layout import TOPIC_NAME_PROPERTY
 from tests.compat.clusters import Cluster, unique
-from tests.compat.conftest import QUICK_FLUSH
+from tests.compat.lakes import Lake
 from tests.compat.peer import Peer
-from tests.support.embedded import catalog_spec, metadata_url
-from tests.support.ingress_process import ingress
 from tests.support.kafka import consume
 from tests.support.kafka_tools import CONSOLE_CONSUMER, tool
 from tests.support.record_bytes import CODECS, I64, record_lists
-from tests.support.sparkless import SparklessCompaction
 
 ANY_TIME: Final = str(2**63 - 1)
 CONFIGS: Final = {
@@ -63,57 +48,6 @@ class Given(NamedTuple):
 
     record: Record
     append_time: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lake:
-    """A broker whose records can be moved into their tables."""
-
-    cluster: Cluster
-    folder: Path
-
-    async def compact(self, topic: str) -> None:
-        """Afterwards no WAL has a record of the topic."""
-        await asyncio.to_thread(self._drain)
-        metadata = await open_metadata(metadata_url(self.folder), clock=SystemClock())
-        found = await metadata.topics.get(topic)
-        located = await metadata.extents.locate(TopicPartition(found.id, 0), 0, 1)
-        await metadata.close()
-        assert located.extents == ()
-        assert located.ends.table_end == located.ends.high_watermark
-
-    def erase(self, topic: str, offsets: Sequence[int]) -> None:
-        """As any engine may: rows leave the table."""
-        with closing(StreamCatalog.open(catalog_spec(self.folder))) as tables:
-            (table,) = (
-                found
-                for name in tables._catalog.list_tables(NAMESPACE)
-                if (found := tables._catalog.load_table(name)).properties[TOPIC_NAME_PROPERTY]
-                == topic
-            )
-            table.delete(f"__offset IN ({', '.join(map(str, offsets))})")
-
-    def _drain(self) -> None:
-        compaction = SparklessCompaction(self.folder)
-        compaction.run_until_drained()
-        compaction.close()
-
-
-@contextmanager
-def running_lake(folder: Path) -> Iterator[Lake]:
-    with ingress(folder, *QUICK_FLUSH) as process:
-        (listening,) = process.ready()
-        yield Lake(cluster=Cluster(name="lakestream", bootstrap=listening.kafka), folder=folder)
-        assert process.stop() == 0, "".join(process.log)
-
-
-@pytest.fixture(scope="module")
-def lake() -> Iterator[Lake]:
-    with (
-        TemporaryDirectory(prefix="lakestream-replay-") as folder,
-        running_lake(Path(folder)) as up,
-    ):
-        yield up
 
 
 async def send(peer: Peer, sent: Sequence[Sent], **configs: str) -> bool:
@@ -217,31 +151,12 @@ def _by_librdkafka(bootstrap: str, topic: str, count: int) -> Any:
     return consume(bootstrap, topic, offset=0, count=count)
 
 
-def _by_java(bootstrap: str, topic: str, count: int, start: int = 0) -> str:
+def _by_java(bootstrap: str, topic: str, count: int) -> str:
     options = ["--bootstrap-server", bootstrap, "--topic", topic, "--partition", "0"]
-    options += ["--offset", str(start), "--max-messages", str(count), "--timeout-ms", "120000"]
+    options += ["--offset", "0", "--max-messages", str(count), "--timeout-ms", "120000"]
     for shown in ("timestamp", "key", "offset", "headers", "value"):
         options += ["--formatter-property", f"print.{shown}=true"]
     return tool(CONSOLE_CONSUMER, *options).out
-
-
-async def test_no_client_waits_at_a_hole(lake: Lake) -> None:
-    """At the first offsets, in between, and from the last rows of the table on to the WAL."""
-    topic = unique("replay")
-    async with Peer(lake.cluster, topic) as peer:
-        assert await send(peer, [Sent(ODD)] * 4)
-        await lake.compact(topic)
-        await asyncio.to_thread(lake.erase, topic, [0, 1, 7, 8, 9, 17, 18, 19])
-        answer = await peer.produce(encode_batch(ODD))
-        assert answer.base_offset == 20
-    left = [2, 3, 4, 5, 6, *range(10, 17), *range(20, 25)]
-    seen = await asyncio.to_thread(_by_librdkafka, lake.cluster.bootstrap, topic, len(left))
-    assert [record.offset for record in seen] == left
-    for start, expected in ((0, left), (18, left[-5:])):
-        shown = await asyncio.to_thread(
-            _by_java, lake.cluster.bootstrap, topic, len(expected), start
-        )
-        assert re.findall(r"Offset:(\d+)", shown) == [str(offset) for offset in expected]
 
 
 async def test_append_time_comes_back_as_the_brokers(lake: Lake, kafka: Cluster) -> None:

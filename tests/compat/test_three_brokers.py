@@ -21,7 +21,6 @@ from confluent_kafka import Consumer, Producer
 
 from tests.compat.clusters import unique
 from tests.compat.confluent_admin import AdminClient, create_topic, until
-from tests.compat.conftest import QUICK_FLUSH
 from tests.compat.kafka_python import (
     PATIENT,
     WITHIN_S,
@@ -29,6 +28,7 @@ from tests.compat.kafka_python import (
     KafkaProducer,
     sockets_it_forgets,
 )
+from tests.compat.lakes import QUICK_FLUSH
 from tests.support import kafka_tools as tools
 from tests.support.franz import franz_binary
 from tests.support.ingress_process import Listening, ingress

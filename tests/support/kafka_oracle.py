@@ -35,6 +35,7 @@ SETTINGS: Final = {
     "group.initial.rebalance.delay.ms": "0",
     "log.cleaner.dedupe.buffer.size": "4194304",
     "log.cleaner.threads": "1",
+    "log.cleaner.backoff.ms": "500",
 }
 
 _START_S: Final = 180.0

@@ -2,6 +2,8 @@
 
 import json
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 from lakestream_spark.spark.jars import require_java
@@ -39,6 +41,22 @@ class Ran(NamedTuple):
     def events(self) -> list[dict[str, Any]]:
         """The lines of a tool that speaks JSON."""
         return [json.loads(line) for line in self.lines if line.startswith("{")]
+
+
+@contextmanager
+def running_tool(main_class: str, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
+    """A tool that runs until it is told to end; killed if it still runs when the block ends."""
+    with subprocess.Popen(
+        [str(require_java()), *_JVM, "-cp", kafka_classpath(), main_class, *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def run_tool(main_class: str, *arguments: str, typed: str | None = None) -> Ran:

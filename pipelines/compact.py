@@ -6,7 +6,7 @@ spark-submit [SPARK OPTIONS] pipelines/compact.py --data DIR_OR_URL [--conf FILE
 import click
 
 from lakestream_spark.cli.compact import compact_and_tell, compact_options
-from lakestream_spark.cli.exits import run
+from lakestream_spark.cli.exits import run_entry
 from lakestream_spark.cli.options import Loaded
 from lakestream_spark.spark.session import submitted_session
 
@@ -20,4 +20,4 @@ def compact(loaded: Loaded, topics: str, trigger: str) -> None:
 
 
 if __name__ == "__main__":
-    raise SystemExit(run(compact, name="compact.py"))
+    run_entry(compact, name="compact.py")

@@ -5,7 +5,7 @@ spark-submit [SPARK OPTIONS] pipelines/maintain.py --data DIR_OR_URL [--conf FIL
 
 import click
 
-from lakestream_spark.cli.exits import run
+from lakestream_spark.cli.exits import run_entry
 from lakestream_spark.cli.maintain import maintain_and_tell, maintain_options
 from lakestream_spark.cli.options import Loaded
 from lakestream_spark.spark.session import submitted_session
@@ -23,4 +23,4 @@ def maintain(loaded: Loaded, topics: str, every_s: float | None, once: bool) -> 
 
 
 if __name__ == "__main__":
-    raise SystemExit(run(maintain, name="maintain.py"))
+    run_entry(maintain, name="maintain.py")

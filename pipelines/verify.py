@@ -5,7 +5,7 @@ spark-submit [SPARK OPTIONS] pipelines/verify.py TOPIC --data DIR_OR_URL [--conf
 
 import click
 
-from lakestream_spark.cli.exits import run
+from lakestream_spark.cli.exits import run_entry
 from lakestream_spark.cli.options import Loaded
 from lakestream_spark.cli.verify import run_verify, tell, verify_options
 from lakestream_spark.core.logs import configure
@@ -32,4 +32,4 @@ def verify(
 
 
 if __name__ == "__main__":
-    raise SystemExit(run(verify, name="verify.py"))
+    run_entry(verify, name="verify.py")

@@ -57,10 +57,11 @@ def connect(loaded: Loaded, engine: str, topic: str) -> None:
     if snippet is None:
         known = ", ".join(ENGINES)
         raise click.BadParameter(f"{engine!r} is not one of {known}", param_hint="ENGINE")
-    click.echo(snippet(_place(loaded.settings, topic)))
+    click.echo(snippet(place_of(loaded.settings, topic)))
 
 
-def _place(settings: Settings, name: str) -> Place:
+def place_of(settings: Settings, name: str) -> Place:
+    """Where the topic's table is; raises what a command tells when there is none."""
     topic, table = table_of(settings, name)
     return Place(
         topic=name,

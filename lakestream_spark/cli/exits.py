@@ -63,6 +63,14 @@ def run(
     return result if isinstance(result, int) else 0
 
 
+def run_entry(command: click.Command, *, name: str) -> None:
+    """Run the command of a file that Spark was given; leaves with its code unless all went well."""
+    code = run(command, name=name)
+    # Databricks takes every SystemExit for a failure, also one with code 0.
+    if code != 0:
+        raise SystemExit(code)
+
+
 def exit_code(error: LakestreamError) -> int:
     """The exit code of an error of our tree."""
     return next(code for kind, code in _CODE_OF if isinstance(error, kind))

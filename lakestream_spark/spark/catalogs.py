@@ -9,6 +9,7 @@ from sqlalchemy.engine import URL, make_url
 from lakestream_spark.core.errors import Misconfigured
 from lakestream_spark.table.spec import CatalogSpec
 
+S3_FILE_IO: Final = "org.apache.iceberg.aws.s3.S3FileIO"
 _ONLY_PYICEBERG: Final = ("py-io-impl", "py-catalog-impl")
 # Seconds. Without them the driver waits for ever for a database that hangs.
 _BOUNDED: Final = {"jdbc.connectTimeout": "10", "jdbc.socketTimeout": "60"}
@@ -17,11 +18,31 @@ _BOUNDED: Final = {"jdbc.connectTimeout": "10", "jdbc.socketTimeout": "60"}
 def catalog_conf(catalog: CatalogSpec) -> dict[str, str]:
     """The settings of a Spark session that opens the catalog by its own name."""
     own = {"warehouse": catalog.warehouse, **_translate(catalog.properties)}
+    if is_on_s3(catalog):
+        own = _for_s3(own)
     prefix = f"spark.sql.catalog.{catalog.name}"
     return {
         prefix: "org.apache.iceberg.spark.SparkCatalog",
         **{f"{prefix}.{key}": value for key, value in own.items()},
     }
+
+
+def is_on_s3(catalog: CatalogSpec) -> bool:
+    """Whether the tables lie where Spark needs more jars than it has."""
+    return catalog.warehouse.startswith(("s3://", "s3a://"))
+
+
+def _for_s3(own: dict[str, str]) -> dict[str, str]:
+    """As Iceberg's Java calls what pyiceberg is told; what is said already stays."""
+    told = dict(own)
+    if region := told.pop("s3.region", None):
+        told.setdefault("client.region", region)
+    if "s3.endpoint" in told:
+        # A server of one's own has no name for each bucket.
+        told.setdefault("s3.path-style-access", "true")
+    if told.get("type") == "jdbc":
+        told.setdefault("io-impl", S3_FILE_IO)
+    return told
 
 
 def _translate(properties: Mapping[str, str]) -> dict[str, str]:

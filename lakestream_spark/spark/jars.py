@@ -1,9 +1,9 @@
 """The jars a Spark session needs, resolved once into a cache by Spark's own resolver.
 
 `python -m lakestream_spark.spark.jars` fills the cache; `jar_paths()` then gives local files for
-`spark.jars`, so that a session starts without asking any repository. What always holds: a folder
-of the cache is complete or absent (it is filled aside and renamed), and another set of jars has
-another name.
+`spark.jars`, so that a session starts without asking any repository. With `--s3` it fetches what
+Spark needs to rewrite tables on S3 as well. What always holds: a folder of the cache is complete or
+absent (it is filled aside and renamed), and another set of jars has another name.
 """
 
 import os
@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,6 +25,8 @@ COORDINATES = (
     "org.xerial:sqlite-jdbc:3.53.4.0",
     "org.postgresql:postgresql:42.7.8",
 )
+
+S3_COORDINATES = ("org.apache.iceberg:iceberg-aws-bundle:1.12.0",)
 
 SHIPPED_WITH_SPARK = (
     # A second version beside the one Spark ships with breaks it, and doubles the download.
@@ -84,10 +87,10 @@ def cache_base() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lakestream"
 
 
-def cache_folder() -> Path:
-    """The folder of this set of jars."""
-    name = sha256("\n".join([*COORDINATES, *SHIPPED_WITH_SPARK]).encode()).hexdigest()[:12]
-    return cache_base() / "jars" / name
+def cache_folder(coordinates: Sequence[str] | None = None) -> Path:
+    """The folder of a set of jars; of those that every session has unless others are named."""
+    about = [*(coordinates or COORDINATES), *SHIPPED_WITH_SPARK]
+    return cache_base() / "jars" / sha256("\n".join(about).encode()).hexdigest()[:12]
 
 
 def jar_paths() -> list[Path]:
@@ -101,19 +104,25 @@ def jar_paths() -> list[Path]:
     return sorted(folder.glob("*.jar"))
 
 
-def resolve() -> list[Path]:
-    """Make sure the jars are in the cache and return them; quick when they are."""
-    folder = cache_folder()
+def s3_jar_paths() -> list[Path]:
+    """What Spark needs beside for tables on S3; nothing when it was never fetched."""
+    return sorted(cache_folder(S3_COORDINATES).glob("*.jar"))
+
+
+def resolve(coordinates: Sequence[str] | None = None) -> list[Path]:
+    """Make sure a set of jars is in the cache and return it; quick when it is."""
+    wanted = coordinates or COORDINATES
+    folder = cache_folder(wanted)
     if not folder.is_dir():
         require_java()
         home = require_pyspark()
         folder.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix="resolving-", dir=folder.parent) as scratch:
-            _publish(_download(home, Path(scratch)), folder)
-    return jar_paths()
+            _publish(_download(home, Path(scratch), wanted), folder)
+    return sorted(folder.glob("*.jar"))
 
 
-def _download(spark_home: Path, scratch: Path) -> Path:
+def _download(spark_home: Path, scratch: Path, coordinates: Sequence[str]) -> Path:
     """Let spark-submit run an empty program with our packages; returns the folder of jars."""
     program = scratch / "nothing.py"
     program.touch()
@@ -122,7 +131,7 @@ def _download(spark_home: Path, scratch: Path) -> Path:
         *("--master", "local[1]"),
         *("--conf", f"spark.jars.ivy={scratch}"),
         *("--exclude-packages", ",".join(SHIPPED_WITH_SPARK)),
-        *("--packages", ",".join(COORDINATES)),
+        *("--packages", ",".join(coordinates)),
         str(program),
     ]
     environment = os.environ | {"SPARK_HOME": str(spark_home), "PYSPARK_PYTHON": sys.executable}
@@ -160,17 +169,28 @@ def _archive_classes() -> None:
         build()
 
 
-def main() -> int:
-    """Fetch the jars if needed and say what happens."""
-    folder = cache_folder()
+def _fetch(what: str, megabytes: int, coordinates: Sequence[str]) -> None:
+    """Say so, when something is to be fetched."""
+    folder = cache_folder(coordinates)
+    if folder.is_dir():
+        return
+    require_java()
+    require_pyspark()
+    sys.stderr.write(f"Fetching {what} once (about {megabytes} MB) into {folder} ...\n")
+    found = resolve(coordinates)
+    size = sum(path.stat().st_size for path in found) / 1e6
+    sys.stderr.write(f"{len(found)} jars, {size:.0f} MB.\n")
+
+
+def main(arguments: Sequence[str] = ()) -> int:
+    """Fetch the jars if needed and say what happens; with `--s3` those for tables on S3 too."""
+    if [word for word in arguments if word != "--s3"]:
+        sys.stderr.write("usage: python -m lakestream_spark.spark.jars [--s3]\n")
+        return 2
     try:
-        if not folder.is_dir():
-            require_java()
-            require_pyspark()
-            sys.stderr.write(f"Fetching the Spark jars once (about 75 MB) into {folder} ...\n")
-            found = resolve()
-            size = sum(path.stat().st_size for path in found) / 1e6
-            sys.stderr.write(f"{len(found)} jars, {size:.0f} MB.\n")
+        _fetch("the Spark jars", 75, COORDINATES)
+        if arguments:
+            _fetch("what Spark needs for S3", 70, S3_COORDINATES)
         _archive_classes()
     except (Misconfigured, Unavailable) as error:
         sys.stderr.write(f"{error}\n")
@@ -179,4 +199,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

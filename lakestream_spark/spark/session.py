@@ -12,8 +12,8 @@ from typing import Final, TypeAlias
 from pyspark.sql import SparkSession
 
 from lakestream_spark.core.logs import event
-from lakestream_spark.spark.catalogs import catalog_conf
-from lakestream_spark.spark.jars import jar_paths
+from lakestream_spark.spark.catalogs import catalog_conf, is_on_s3
+from lakestream_spark.spark.jars import jar_paths, s3_jar_paths
 from lakestream_spark.spark.jvm import jvm_options
 from lakestream_spark.spark.pools import FAIR
 from lakestream_spark.spark.source import WalSource
@@ -46,7 +46,7 @@ def local_session(
         "spark.driver.host": _LOOPBACK,
         "spark.driver.bindAddress": _LOOPBACK,
         "spark.driver.extraJavaOptions": " ".join([LOG_OPTION, *jvm_options()]),
-        "spark.jars": ",".join(map(str, jar_paths())),
+        "spark.jars": ",".join(map(str, [*jar_paths(), *_jars_for(catalog)])),
         "spark.python.daemon.module": "lakestream_spark.spark.daemon",
         # The default runs a `chmod` for every file of a checkpoint.
         "spark.sql.streaming.checkpointFileManagerClass": (
@@ -71,6 +71,17 @@ def local_session(
     session = builder.getOrCreate()
     session.dataSource.register(WalSource)
     return session
+
+
+def _jars_for(catalog: CatalogSpec) -> list[Path]:
+    """What this catalog's tables need beside; compaction goes on without it."""
+    if not is_on_s3(catalog):
+        return []
+    found = s3_jar_paths()
+    if not found:
+        sentence = "Spark cannot read tables on S3: `python -m lakestream_spark.spark.jars --s3`"
+        event(_log, logging.WARNING, f"{sentence} fetches what it lacks, once")
+    return found
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from email.parser import BytesParser
 from pathlib import Path
 
 import pytest
@@ -136,6 +137,17 @@ def test_the_wheel_holds_the_whole_package(wheel):
     assert files - packed == mapped
     top = {name.partition("/")[0].partition("-")[0] for name in packed}
     assert top == {"lakestream_spark", "pyspark_lakestream.py"}
+
+
+@pytest.mark.parametrize("extra", ["", "jobs", "postgres", "quality"])
+def test_the_wheel_asks_for_no_pyspark_where_a_platform_brings_its_own(wheel, extra):
+    (name,) = (n for n in zipfile.ZipFile(wheel).namelist() if n.endswith(".dist-info/METADATA"))
+    told = BytesParser().parsebytes(zipfile.ZipFile(wheel).read(name))
+    assert {"jobs", "postgres", "quality", "spark"} <= set(told.get_all("Provides-Extra", []))
+    asked = [Requirement(text) for text in told.get_all("Requires-Dist", [])]
+    needed = {r.name for r in asked if r.marker is None or r.marker.evaluate({"extra": extra})}
+    assert not needed & {"pyspark", "delta-spark"}
+    assert "pyarrow" in needed
 
 
 def test_spark_finds_the_data_source_in_the_wheel_quickly_and_without_extras(wheel, tmp_path):

@@ -5,8 +5,8 @@ from lakestream_spark.spark.catalogs import catalog_conf
 from lakestream_spark.table.spec import CatalogSpec
 
 
-def told(**properties: str) -> dict[str, str]:
-    spec = CatalogSpec(name="lake", warehouse="file:///w", properties=properties)
+def told(warehouse: str = "file:///w", **properties: str) -> dict[str, str]:
+    spec = CatalogSpec(name="lake", warehouse=warehouse, properties=properties)
     prefix = "spark.sql.catalog.lake."
     return {key.removeprefix(prefix): value for key, value in catalog_conf(spec).items()}
 
@@ -34,6 +34,23 @@ def test_other_catalogs_are_told_to_spark_as_they_are() -> None:
     conf = told(type="rest", uri="http://c", token="t", **{"py-io-impl": "ours"})
     assert (conf["type"], conf["uri"], conf["token"]) == ("rest", "http://c", "t")
     assert "py-io-impl" not in conf
+
+
+def test_tables_on_s3_are_reached_by_the_names_that_java_has() -> None:
+    place = {"s3.endpoint": "http://s3:7070", "s3.region": "r", "s3.access-key-id": "k"}
+    conf = told("s3://bucket/w", type="sql", uri="sqlite:////c.db", **place)
+    assert conf["io-impl"] == "org.apache.iceberg.aws.s3.S3FileIO"
+    assert (conf["client.region"], conf["s3.path-style-access"]) == ("r", "true")
+    assert (conf["s3.endpoint"], conf["s3.access-key-id"]) == ("http://s3:7070", "k")
+    assert "s3.region" not in conf
+
+
+def test_what_is_said_of_s3_is_kept_and_amazon_is_asked_by_its_own_rules() -> None:
+    conf = told("s3://b", type="sql", uri="sqlite:////c.db", **{"io-impl": "mine"})
+    assert conf["io-impl"] == "mine"
+    assert "s3.path-style-access" not in conf
+    assert "io-impl" not in told("s3://b", type="rest", uri="http://c")
+    assert "io-impl" not in told(type="sql", uri="sqlite:////c.db")
 
 
 @pytest.mark.parametrize("uri", ["mysql://db/lake", "postgresql:///lake?host=/run/postgres"])

@@ -1,6 +1,7 @@
 """The cache of Spark jars, and what is said when Java or pyspark is missing."""
 
 import subprocess
+from collections.abc import Sequence
 from importlib import util
 from pathlib import Path
 
@@ -30,7 +31,7 @@ def java(tmp_path, monkeypatch) -> Path:
 def downloads(*names: str):
     """A stand-in for the resolver that leaves these files behind."""
 
-    def download(spark_home: Path, scratch: Path) -> Path:
+    def download(spark_home: Path, scratch: Path, coordinates: Sequence[str]) -> Path:
         folder = scratch / "jars"
         folder.mkdir()
         for name in names:
@@ -92,11 +93,24 @@ def test_fetches_once_and_then_uses_the_cache(cache, java, monkeypatch, capsys):
     assert list(cache.parent.iterdir()) == [cache]
 
 
+def test_the_jars_for_s3_are_fetched_beside_the_others_when_asked_for(
+    cache, java, monkeypatch, capsys
+):
+    monkeypatch.setattr(jars, "_download", downloads("a.jar"))
+    monkeypatch.setattr(jars, "_archive_classes", lambda: None)
+    assert jars.s3_jar_paths() == []
+    assert jars.main(["--s3"]) == 0
+    assert capsys.readouterr().err.count("Fetching") == 2
+    assert jars.s3_jar_paths() == [jars.cache_folder(jars.S3_COORDINATES) / "a.jar"]
+    assert jars.jar_paths() == [cache / "a.jar"]
+    assert jars.main(["--gs"]) == 2
+
+
 def test_a_second_process_that_was_first_wins(cache, java, monkeypatch):
-    def slower(spark_home: Path, scratch: Path) -> Path:
+    def slower(spark_home: Path, scratch: Path, coordinates: Sequence[str]) -> Path:
         cache.mkdir()
         (cache / "first.jar").touch()
-        return downloads("second.jar")(spark_home, scratch)
+        return downloads("second.jar")(spark_home, scratch, coordinates)
 
     monkeypatch.setattr(jars, "_download", slower)
     assert [path.name for path in jars.resolve()] == ["first.jar"]

@@ -17,5 +17,6 @@ random() {
 put postgres_password "$(random)"
 put s3_secret_key "$(random)"
 put grafana_password "$(random)"
+put admin_token "$(random)"
 put metadata_url "postgresql://lakestream:$(cat "$folder/postgres_password")@postgres/lakestream"
 put catalog_properties "{\"s3.endpoint\": \"http://s3:7070\", \"s3.region\": \"us-east-1\", \"s3.access-key-id\": \"lakestream\", \"s3.secret-access-key\": \"$(cat "$folder/s3_secret_key")\"}"

@@ -50,6 +50,9 @@ def test_every_variable_is_a_setting_and_the_secrets_come_from_files(name, tmp_p
     assert settings.catalog.properties["s3.endpoint"] == settings.store.endpoint
     assert settings.catalog.properties["s3.access-key-id"] == settings.store.access_key_id
     assert SERVICES["s3"]["environment"]["ROOT_ACCESS_KEY"] == settings.store.access_key_id
+    token = (tmp_path / "secrets" / "admin_token").read_text()
+    assert settings.broker.admin_token is not None
+    assert settings.broker.admin_token.get_secret_value() == token
 
 
 @pytest.mark.parametrize("name", ours())

@@ -16,7 +16,7 @@ from lakestream_spark.metadata.topic_config import SETTINGS, TopicConfig
 from lakestream_spark.metadata.topic_config.checked import find_setting
 from lakestream_spark.metadata.topics import Topic
 from lakestream_spark.settings import Settings
-from lakestream_spark.settings.specs import catalog_spec
+from lakestream_spark.settings.storage import catalog_spec
 from lakestream_spark.table.layout import TableLayout
 from lakestream_spark.wal.ports import PartitionEnds
 

@@ -24,7 +24,6 @@ from uuid import UUID
 from lakestream_spark.core.ids import TopicId
 from lakestream_spark.metadata.topic_config import TopicConfig
 from lakestream_spark.metadata.topic_config.lakestream import NAMESPACE
-from lakestream_spark.table.columns import OFFSET, PARTITION, TIMESTAMP
 
 TOPIC_ID_PROPERTY: Final = "lakestream.topic-id"
 TOPIC_NAME_PROPERTY: Final = "lakestream.topic"
@@ -62,6 +61,9 @@ class TableLayout:
 
     def properties(self) -> dict[str, str]:
         """What a new table carries; nobody but our own upkeep deletes its files."""
+        # Here and not above: the columns load pyiceberg, and names of tables are asked for often.
+        from lakestream_spark.table.columns import OFFSET, PARTITION, TIMESTAMP
+
         return {
             OWNER_PROPERTY: DEFAULT_OWNER,
             **self.settings(),

@@ -125,6 +125,16 @@ def test_a_broker_loads_tables_and_migrations_only_when_they_are_needed():
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_commands_on_topics_groups_and_records_start_without_tables():
+    code = (
+        "import sys; from lakestream_spark.cli import consume, groups, produce, topic;"
+        "heavy = {'pandas', 'pyarrow', 'pyspark', 'sqlalchemy', 'pyiceberg', 'duckdb'};"
+        "sys.exit(' '.join(heavy & set(sys.modules)) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_the_module_is_the_command():
     command = [sys.executable, "-m", "lakestream_spark", "--version"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

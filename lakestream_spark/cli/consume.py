@@ -115,7 +115,10 @@ def _beginnings(
         return dict.fromkeys(wanted, _END)
     if start.startswith("snapshot:"):
         ends = _snapshot_ends(settings, topic, start.removeprefix("snapshot:"))
-        return {number: ends.get(number, 0) for number in wanted}
+        return {
+            each: _within(consumer, TopicPartition(topic, each, ends.get(each, 0)))
+            for each in wanted
+        }
     if start.startswith("@"):
         time = time_ms(start[1:], "--offset")
         asked = [TopicPartition(topic, number, time) for number in wanted]
@@ -128,8 +131,14 @@ def _beginnings(
             f"{start!r} is no beginning: see --help", param_hint="--offset"
         ) from None
     if number >= 0:
-        return dict.fromkeys(wanted, number)
+        return {each: _within(consumer, TopicPartition(topic, each, number)) for each in wanted}
     return {each: _last(consumer, TopicPartition(topic, each), -number) for each in wanted}
+
+
+def _within(consumer: Consumer, place: TopicPartition) -> int:
+    """The offset, or the nearest one that the log has: a consumer would go to the beginning."""
+    low, high = consumer.get_watermark_offsets(place, _ASK_S)
+    return min(max(low, place.offset), high)
 
 
 def _last(consumer: Consumer, place: TopicPartition, count: int) -> int:

@@ -77,7 +77,7 @@ def _send(
         if error is None:
             done += 1
         else:
-            failures.append(str(error))
+            failures.append(error.str())
 
     try:
         producer = Producer(
@@ -113,7 +113,8 @@ def _send(
             break
     left = producer.flush(_FLUSH_S)
     if failures:
-        raise Rejected(f"{failures[0]}; {done} records were acknowledged before", topic=topic)
+        refused = f"a record was refused: {failures[0]}; {done} were acknowledged before"
+        raise Rejected(refused, topic=topic)
     if left:
         raise Unavailable("not all records were acknowledged in time", open=left, done=done)
     return done

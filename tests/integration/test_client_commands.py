@@ -53,6 +53,7 @@ def test_consuming_begins_where_it_is_told_to(shell: Shell) -> None:
     assert [each["offset"] for each in records(shell, "-p", "0", "-o", "1")] == [1, 2]
     assert [each["offset"] for each in records(shell, "-p", "0", "-o", "-1")] == [2]
     assert records(shell, "-o", "end") == []
+    assert records(shell, "-o", "99") == []
     assert [each["partition"] for each in records(shell, "-o", "@2024-01-01T00:00:00+00:00")] == [
         0
     ] * 3
@@ -79,6 +80,13 @@ def test_a_pattern_prints_what_it_names(shell: Shell) -> None:
         (("produce", "orders", "--json"), '{"keys": 1}', 2, "there is no field 'keys'"),
         (("produce", "orders", "--json", "-k", "x"), "", 2, "with --json the lines say keys"),
         (("produce", "orders", "-z", "rar"), "x", 2, "rar"),
+        (
+            ("produce", "orders", "-p", "9"),
+            "x",
+            2,
+            "a record was refused: Local: Unknown partition",
+        ),
+        (("produce", "a/b"), "x", 2, "a record was refused: Broker: Invalid topic"),
     ],
 )
 def test_wrong_input_gets_a_sentence(

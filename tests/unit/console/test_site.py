@@ -4,6 +4,7 @@ import asyncio
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from concurrent.futures import Future
+from contextlib import closing
 from pathlib import Path
 from threading import Event
 
@@ -15,7 +16,8 @@ from lakestream_spark.metadata.group_offsets import Commit, Committed
 from lakestream_spark.metadata.jobs import Job
 from lakestream_spark.metadata.problems import Problem
 from lakestream_spark.metadata.sqlite import SqliteDatabase
-from tests.support.embedded import lake_settings
+from lakestream_spark.table.iceberg import StreamCatalog
+from tests.support.embedded import catalog_spec, lake_settings
 from tests.support.kafka import Sent, produce
 from tests.support.status_page import SOON_S, Page, compacted, served_page
 
@@ -169,6 +171,32 @@ async def test_records_and_facts_of_the_table_are_shown(page: Page, tmp_path: Pa
     (snapshot,) = table["newest_snapshots"]
     assert (snapshot["rows"], snapshot["operation"]) == (5, "append")
     assert snapshot["snapshot_id"].isdecimal()
+
+
+@pytest.mark.long
+async def test_where_rows_were_erased_the_nearest_record_is_shown(
+    page: Page, tmp_path: Path
+) -> None:
+    await send(page, "orders", *(Sent(b"k", b"v%d" % n) for n in range(6)))
+    await compacted(tmp_path)
+    await asyncio.to_thread(erase, tmp_path, "__offset >= 1 AND __offset <= 3")
+    where = "/api/record?topic=orders&partition=0"
+    for toward, offset in (("next", 4), ("previous", 0)):
+        code, found = await page.get(f"{where}&offset=2&toward={toward}")
+        assert (code, found["asked"], found["offset"]) == (200, 2, offset)
+        assert found["value"]["text"] == f"v{offset}"
+    await asyncio.to_thread(erase, tmp_path, "__offset = 0")
+    async with asyncio.timeout(SOON_S):
+        while (await page.get(f"{where}&offset=0"))[1]["offset"] == 0:
+            await asyncio.sleep(0.1)
+    code, found = await page.get(f"{where}&offset=3&toward=previous")
+    assert (code, found) == (404, {"error": "no record is left at offset 3 or before it"})
+
+
+def erase(folder: Path, rows: str) -> None:
+    """As another engine does it."""
+    with closing(StreamCatalog.open(catalog_spec(folder))) as catalog:
+        catalog._catalog.load_table(("streams", "orders")).delete(rows)
 
 
 @pytest.mark.long

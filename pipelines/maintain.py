@@ -8,6 +8,7 @@ import click
 from lakestream_spark.cli.exits import run_entry
 from lakestream_spark.cli.maintain import maintain_and_tell, maintain_options
 from lakestream_spark.cli.options import Loaded
+from lakestream_spark.settings.storage import catalog_spec
 from lakestream_spark.spark.session import submitted_session
 
 
@@ -18,7 +19,7 @@ def maintain(loaded: Loaded, topics: str, every_s: float | None, once: bool) -> 
 
     Runs until it is told to stop, with the session of spark-submit.
     """
-    with submitted_session("lakestream-maintain") as session:
+    with submitted_session("lakestream-maintain", catalog_spec(loaded.settings)) as session:
         maintain_and_tell(loaded, topics, every_s, once, session)
 
 

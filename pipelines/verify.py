@@ -9,6 +9,7 @@ from lakestream_spark.cli.exits import run_entry
 from lakestream_spark.cli.options import Loaded
 from lakestream_spark.cli.verify import run_verify, tell, verify_options
 from lakestream_spark.core.logs import configure
+from lakestream_spark.settings.storage import catalog_spec
 from lakestream_spark.spark.session import submitted_session
 from lakestream_spark.verify.pinned import Asked
 
@@ -27,7 +28,7 @@ def verify(
     log = loaded.settings.log
     configure(level=log.level, form=log.format, context={"job": "verify"})
     asked = Asked(partition=partition, first=first, next=after)
-    with submitted_session("lakestream-verify") as session:
+    with submitted_session("lakestream-verify", catalog_spec(loaded.settings)) as session:
         tell(run_verify(loaded.settings, topic, asked, session=session), as_json=as_json)
 
 

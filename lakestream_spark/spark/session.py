@@ -107,9 +107,16 @@ def session_when_asked(catalog: CatalogSpec, *, master: str) -> Iterator[Session
 
 
 @contextmanager
-def submitted_session(name: str) -> Iterator[Session]:
-    """The session that spark-submit set up; it is stopped when the block ends."""
+def submitted_session(name: str, catalog: CatalogSpec | None = None) -> Iterator[Session]:
+    """The session that spark-submit set up; it is stopped when the block ends.
+
+    The catalog is told to it, except for what spark-submit was told already.
+    """
     spark = SparkSession.builder.appName(name).getOrCreate()
+    told = {} if catalog is None else catalog_conf(catalog)
+    for key, value in told.items():
+        if spark.conf.get(key, None) is None:
+            spark.conf.set(key, value)
     try:
         yield lambda: spark
     finally:

@@ -44,7 +44,7 @@ class Lake:
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         admin.delete_topics([topic])[topic].result(60)
 
-    def send(self, topic: str, values: Sequence[bytes], *, partition: int = 0) -> None:
+    def send(self, topic: str, values: Sequence[bytes | None], *, partition: int = 0) -> None:
         """All of them are acknowledged when this returns."""
         producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5})
         errors: list[object] = []

@@ -26,6 +26,13 @@ XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES: Final = 16
 _XERIAL_BLOCK: Final = struct.Struct(">i")
 
+_LZ4_FRAME: Final = bytes.fromhex("04224d186050fb")
+"""Magic, flags (independent blocks, no checksums), the largest block, and a hash of both."""
+_LZ4_BLOCK_BYTES: Final = 256 * 1024
+_LZ4_SIZE: Final = struct.Struct("<I")
+_LZ4_STORED: Final = 1 << 31
+"""A block that does not become smaller is kept as it is."""
+
 _Into = Callable[[memoryview, bytearray], int]
 
 
@@ -69,13 +76,24 @@ def compress(codec: Codec, data: bytes | memoryview) -> bytes:
         case Codec.SNAPPY:
             return bytes(cramjam.snappy.compress_raw(data))
         case Codec.LZ4:
-            # The default level is many times slower for a few per cent, and Java clients refuse
-            # frames whose blocks depend on each other.
-            lz4 = cramjam.lz4.Compressor(level=1, content_checksum=False, block_linked=False)
-            lz4.compress(bytes(data))
-            return bytes(lz4.finish())
+            return _lz4_frame(memoryview(data))
         case Codec.ZSTD:
             return bytes(cramjam.zstd.compress(data, level=1))
+
+
+def _lz4_frame(data: memoryview) -> bytes:
+    """A frame whose blocks are independent, as Java clients demand, without checksums of its own:
+    the batch has one."""
+    parts = [_LZ4_FRAME]
+    for start in range(0, len(data), _LZ4_BLOCK_BYTES):
+        plain = data[start : start + _LZ4_BLOCK_BYTES]
+        packed = cramjam.lz4.compress_block(plain, store_size=False)
+        if len(packed) < len(plain):
+            parts += (_LZ4_SIZE.pack(len(packed)), packed)
+        else:
+            parts += (_LZ4_SIZE.pack(len(plain) | _LZ4_STORED), plain)
+    parts.append(_LZ4_SIZE.pack(0))
+    return b"".join(parts)
 
 
 def _decompress_growing(codec: Codec, into: _Into, view: memoryview, max_bytes: int) -> memoryview:

@@ -92,15 +92,18 @@ def _cut(
     extents: Sequence[ExtentLocation],
     slice_bytes: int,
 ) -> Iterator[Slice]:
-    """Consecutive slices of a range, cut between extents."""
+    """Consecutive slices of a range, as even as extents allow: no small file at its end."""
+    total = sum(extent.length for extent in extents)
+    parts = max(1, -(-total // slice_bytes))
     held: list[ExtentLocation] = []
-    size, first = 0, whole.first
+    size, first, border = 0, whole.first, total / parts
     for extent in extents:
-        if held and size + extent.length > slice_bytes:
+        if held and size >= border:
             yield _slice(
                 topic, plan, PlannedRange(whole.partition, first, extent.base_offset), held
             )
-            held, size, first = [], 0, extent.base_offset
+            held, first = [], extent.base_offset
+            border = (1 + size * parts // total) * total / parts
         held.append(extent)
         size += extent.length
     if held:

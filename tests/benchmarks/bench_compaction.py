@@ -62,7 +62,8 @@ def kafka(folder: Path) -> Iterator[KafkaNode]:
 def filled(bootstrap: str, topic: str, size: int) -> tuple[int, int]:
     """Bytes and records of a topic that is new."""
     progress(f"filling {topic}")
-    create(bootstrap, [topic], PARTITIONS)
+    # The events are years old: Kafka would delete them by its default while others take turns.
+    create(bootstrap, [topic], PARTITIONS, retention_ms="-1")
     spec = {"role": "fill", "bootstrap": bootstrap, "topic": topic, "partitions": PARTITIONS}
     sent = result(client(**spec, count=size // EVENT_BYTES))
     return sent["bytes"], sent["records"]

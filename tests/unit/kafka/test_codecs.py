@@ -1,6 +1,9 @@
+import os
 import struct
+from collections.abc import Callable
 
 import cramjam
+import lz4.frame
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -67,3 +70,15 @@ def test_snappy_block_length_beyond_the_stream_is_refused(length: int) -> None:
 def test_blocks_of_an_lz4_frame_are_independent_as_java_clients_demand() -> None:
     version_and_flags = compress(Codec.LZ4, bytes(200_000))[4]
     assert version_and_flags & 0b0010_0000
+
+
+@pytest.mark.parametrize("size", [0, 1, 256 * 1024, 256 * 1024 + 1, 1_000_000])
+@pytest.mark.parametrize("fill", [bytes, os.urandom], ids=["zeros", "random"])
+def test_lz4_frames_of_any_number_of_blocks_are_read_by_another_implementation(
+    size: int, fill: Callable[[int], bytes]
+) -> None:
+    data = fill(size)
+    framed = compress(Codec.LZ4, data)
+    assert lz4.frame.decompress(framed) == data
+    assert decompress(Codec.LZ4, framed) == data
+    assert len(framed) <= size + 4 * (size // (256 * 1024) + 2) + 7  # never grows by more

@@ -97,6 +97,22 @@ async def test_a_long_backlog_is_planned_in_portions_and_cut_between_extents(
     assert [piece.range[1:] for piece in tiny] == [(n, n + 1) for n in range(6)]
 
 
+async def test_slices_of_a_range_are_even_and_a_great_extent_leaves_no_small_ones_behind(
+    metadata: Metadata, topic: Topic
+) -> None:
+    for _ in range(5):
+        await acknowledge(metadata, topic, [bytes(1000)])
+    plan = await plan_everything(metadata, topic)
+    size = (await slices_of(metadata, plan, MANY))[0].extents[0].length
+    even = await slices_of(metadata, plan, 4 * size)
+    assert [piece.range[1:] for piece in even] == [(0, 3), (3, 5)]
+    await acknowledge(metadata, topic, [bytes(20_000)])
+    for _ in range(3):
+        await acknowledge(metadata, topic, [bytes(1000)])
+    uneven = await slices_of(metadata, await plan_everything(metadata, topic), 4 * size)
+    assert [piece.range[1:] for piece in uneven] == [(0, 4), (4, 6), (6, 9)]
+
+
 async def test_small_slices_share_a_task_and_large_ones_have_their_own(
     metadata: Metadata, topic: Topic
 ) -> None:

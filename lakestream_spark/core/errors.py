@@ -10,6 +10,7 @@
     │   ├── UnknownTopic     no topic of that name or id, or no such partition of it
     │   ├── TopicExists      the name is taken
     │   ├── InvalidTopic     the name or the partition count is not legal
+    │   │   └── InvalidPartitions  so many partitions, or no more than before
     │   ├── InvalidConfig    a topic setting that does not exist, or a value it cannot have
     │   ├── OffsetOutOfRange below the log start or beyond the high watermark
     │   ├── InvalidBatch     the bytes are not a legal record batch
@@ -82,6 +83,10 @@ class TopicExists(Rejected):
 
 class InvalidTopic(Rejected):
     """The name or the partition count is not legal."""
+
+
+class InvalidPartitions(InvalidTopic):
+    """A topic cannot have so many partitions, or has them already."""
 
 
 class InvalidConfig(Rejected):

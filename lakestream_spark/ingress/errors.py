@@ -19,6 +19,7 @@ ERROR_MAP: Final[dict[type[errors.LakestreamError], ErrorCode]] = {
     errors.UnknownTopic: ErrorCode.unknown_topic_or_partition,
     errors.TopicExists: ErrorCode.topic_already_exists,
     errors.InvalidTopic: ErrorCode.invalid_topic_exception,
+    errors.InvalidPartitions: ErrorCode.invalid_partitions,
     errors.InvalidConfig: ErrorCode.invalid_config,
     errors.OffsetOutOfRange: ErrorCode.offset_out_of_range,
     errors.InvalidBatch: ErrorCode.invalid_record,

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from uuid import UUID, uuid4
 
 from lakestream_spark.core.clock import Clock
-from lakestream_spark.core.errors import InvalidTopic, TopicExists, UnknownTopic
+from lakestream_spark.core.errors import InvalidPartitions, InvalidTopic, TopicExists, UnknownTopic
 from lakestream_spark.core.ids import TopicId, TopicPartition
 from lakestream_spark.metadata.database import (
     BIGINT,
@@ -37,6 +37,9 @@ RESERVED: Final = frozenset(
     {"__cluster_metadata", "__consumer_offsets", "__share_group_state", "__transaction_state"}
 )
 """Topics in which Kafka keeps what is in the metadata store here."""
+
+MAX_PARTITIONS: Final = 10_000
+"""Of a topic: each is a row, and all of them are made in one transaction."""
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _COLUMNS: Final = "id, name, partitions, replication_factor, config, created_ms"
@@ -77,6 +80,12 @@ def check_name(name: str) -> None:
         raise InvalidTopic("the name is kept for Kafka's own use", name=name)
 
 
+def check_partitions(count: int) -> None:
+    """Raises `InvalidPartitions` for more than a topic can have."""
+    if count > MAX_PARTITIONS:
+        raise InvalidPartitions(f"a topic has at most {MAX_PARTITIONS} partitions, not {count}")
+
+
 def _check_legal(name: str) -> None:
     if not _NAME.fullmatch(name) or name in (".", ".."):
         raise InvalidTopic(
@@ -109,6 +118,7 @@ class Topics:
     ) -> Topic:
         """A new topic; raises `TopicExists`, `InvalidTopic` or `InvalidConfig`."""
         check_name(name)
+        check_partitions(partitions)
         topic = Topic(
             id=TopicId(self._new_id()),
             name=name,
@@ -140,7 +150,8 @@ class Topics:
         await self._database.run(_delete(topic_id, self._clock.wall_ms()))
 
     async def add_partitions(self, topic_id: TopicId, total: int) -> Topic:
-        """The topic with `total` partitions; raises `InvalidTopic` unless it has fewer now."""
+        """The topic with `total` partitions; raises `InvalidPartitions` unless it has fewer now."""
+        check_partitions(total)
         return await self._database.run(_add_partitions(topic_id, total))
 
     async def alter_config(self, topic_id: TopicId, config: Mapping[str, str]) -> Topic:
@@ -260,7 +271,7 @@ def _delete(topic_id: TopicId, now_ms: int) -> Transaction[None]:
 def _add_partitions(topic_id: TopicId, total: int) -> Transaction[Topic]:
     topic = yield from _lock(topic_id)
     if total <= topic.partitions:
-        raise InvalidTopic(
+        raise InvalidPartitions(
             "partitions can only be added", partitions=topic.partitions, asked_for=total
         )
     yield from _insert_partitions(topic_id, range(topic.partitions, total))

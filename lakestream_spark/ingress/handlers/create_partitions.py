@@ -1,7 +1,8 @@
 """CreatePartitions, v0–v3.
 
 Behaviour: partitions are there when the answer leaves, empty, from offset 0. Replicas assigned by
-hand must be as many lists as new partitions; the brokers they name mean nothing.
+hand must be as many lists as new partitions; the brokers they name mean nothing. A topic grows to
+10,000 partitions at most.
 """
 
 from datetime import timedelta
@@ -14,6 +15,7 @@ from lakestream_spark.ingress.broker import Broker
 from lakestream_spark.ingress.handlers.create_topics import check_replicas
 from lakestream_spark.ingress.messages import Request
 from lakestream_spark.ingress.refusal import MAX_NEW_PARTITIONS, Refusal, outcome, repeated
+from lakestream_spark.metadata.topics import check_partitions
 
 API_KEY: Final = 37
 VERSIONS: Final = range(4)
@@ -58,6 +60,7 @@ async def _grow(broker: Broker, asked: Any, twice: bool, left: int, validate_onl
             ErrorCode.policy_violation,
             f"a request makes at most {MAX_NEW_PARTITIONS} partitions: ask for fewer at a time",
         )
+    check_partitions(asked.count)
     _check_assignments(asked.assignments, new)
     if not validate_only:
         broker.admin.changed(await broker.admin.topics.add_partitions(topic.id, asked.count))

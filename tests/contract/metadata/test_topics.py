@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from lakestream_spark.core.errors import InvalidTopic, TopicExists, UnknownTopic
+from lakestream_spark.core.errors import InvalidPartitions, InvalidTopic, TopicExists, UnknownTopic
 from lakestream_spark.core.ids import TopicId, TopicPartition
 from lakestream_spark.metadata import open_metadata
 from tests.support.metadata import header, stored
@@ -113,6 +113,16 @@ async def test_added_partitions_can_be_written_at_once(metadata, writer, partiti
 async def test_partitions_are_never_taken_away(metadata, partition, total):
     with pytest.raises(InvalidTopic, match="only be added"):
         await metadata.topics.add_partitions(partition.topic_id, total)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("many", [10_001, 100_000_000])
+async def test_a_topic_has_ten_thousand_partitions_at_most(metadata, partition, many):
+    with pytest.raises(InvalidPartitions, match=f"at most 10000 partitions, not {many}"):
+        await metadata.topics.create("wide", partitions=many)
+    with pytest.raises(InvalidPartitions, match=f"at most 10000 partitions, not {many}"):
+        await metadata.topics.add_partitions(partition.topic_id, many)
+    assert [topic.partitions for topic in await metadata.topics.list()] == [3]
 
 
 async def test_altering_replaces_the_configuration(metadata, partition):

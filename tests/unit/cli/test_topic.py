@@ -62,6 +62,8 @@ def test_people_see_topics_in_a_table(shell: Shell) -> None:
         (("create", "new", "--config", "table.lag.ms=1"), "did you mean 'lakestream.table.lag.ms'"),
         (("create", "new", "--config", "retention.ms"), "is not KEY=VALUE"),
         (("create", "new", "--partitions", "0"), "is not in the range"),
+        (("create", "new", "--partitions", "100000000"), "at most 10000 partitions"),
+        (("alter", "orders", "--partitions", "10001"), "at most 10000 partitions, not 10001"),
         (("describe", "nobody"), "no such topic"),
         (("alter", "orders"), "give --config, --delete-config or --partitions"),
         (("alter", "orders", "--delete-config", "retention.m"), "did you mean 'retention.ms'"),

@@ -271,6 +271,7 @@ async def test_partitions_may_be_assigned_or_only_validated(
         (("a", 1, None), "invalid_partitions", "the topic has 2 partitions"),
         (("a", -5, None), "invalid_partitions", "would not be more"),
         (("a", 2**31 - 1, None), "policy_violation", "at most 10000"),
+        (("a", MAX_NEW_PARTITIONS + 1, None), "invalid_partitions", "10000 partitions, not 10001"),
         (("a", 4, ((1,),)), "invalid_replica_assignment", "2 partitions are new"),
         (("a", 4, ((1,), ())), "invalid_replica_assignment", "at least one"),
     ],

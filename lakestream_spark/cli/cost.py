@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import click
-from rich.console import Console
-from rich.table import Table as Grid
 
+from lakestream_spark.cli.output import cell, console, grid, titled
 from lakestream_spark.core.errors import Misconfigured
 
 MONTH_S: Final = 730 * 3600
@@ -104,14 +103,15 @@ def cost(prices: Path | None, as_json: bool, **given: Any) -> None:
     if as_json:
         click.echo(json.dumps({who: [item._asdict() for item in b] for who, b in bills.items()}))
         return
-    console = Console(highlight=False, soft_wrap=True)
+    out = console()
     for who, bill in bills.items():
-        grid = Grid("", "a month", "", box=None, pad_edge=False)
+        rows = grid("", "a month", "")
         for item in bill:
-            grid.add_row(item.what, f"${item.dollars:,.0f}", item.arithmetic)
-        grid.add_row("[bold]together[/]", f"[bold]${total(bill):,.0f}[/]", "")
-        console.print(f"[bold]{who}[/], {load.mb_per_s:g} MB/s, {load.gb:,.0f} GB a month")
-        console.print(grid)
+            rows.add_row(item.what, f"${item.dollars:,.0f}", item.arithmetic)
+        rows.add_row(cell("together", "bold"), cell(f"${total(bill):,.0f}", "bold"), "")
+        flow = f", {load.mb_per_s:g} MB/s, {load.gb:,.0f} GB a month"
+        out.print(titled(who, flow))
+        out.print(rows)
 
 
 def total(bill: Sequence[Item]) -> float:

@@ -17,12 +17,11 @@ from typing import Final, NamedTuple
 from uuid import uuid4
 
 import click
-from rich.console import Console
-from rich.table import Table as Grid
 
 from lakestream_spark.cli.asking import metadata_of
 from lakestream_spark.cli.broker_address import listens
 from lakestream_spark.cli.options import Loaded, settings_options
+from lakestream_spark.cli.output import cell, console, grid
 from lakestream_spark.core.errors import LakestreamError
 from lakestream_spark.objectstore.spec import StoreSpec
 from lakestream_spark.settings import Settings
@@ -211,9 +210,9 @@ def _broker(settings: Settings) -> str:
 
 
 def _show(found: Sequence[Finding]) -> None:
-    grid = Grid("", "", "", box=None, pad_edge=False, show_header=False)
+    rows = grid("", "", "")
     for finding in found:
-        mark = "[green]well[/]" if finding.is_well else "[bold red]sick[/]"
+        mark = cell("well", "green") if finding.is_well else cell("sick", "bold red")
         text = finding.about if finding.is_well else f"{finding.about}: {finding.advice}"
-        grid.add_row(mark, finding.what, text)
-    Console(highlight=False, soft_wrap=True).print(grid)
+        rows.add_row(mark, cell(finding.what), cell(text))
+    console().print(rows)

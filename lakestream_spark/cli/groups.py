@@ -5,13 +5,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.table import Table as Grid
 
 from lakestream_spark.cli.broker_address import bootstrap, broker_option
 from lakestream_spark.cli.group_seek import seek
 from lakestream_spark.cli.group_state import Groups, GroupState, PartitionLag
 from lakestream_spark.cli.options import Loaded, settings_options
+from lakestream_spark.cli.output import cell, console, grid, titled
 
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 
@@ -34,10 +33,11 @@ def list_(loaded: Loaded, broker: str | None, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([_brief(each) for each in found]))
         return
-    grid = Grid("group", "state", "members", "topics", box=None, pad_edge=False)
+    rows = grid("group", "state", "members", "topics")
     for each in found:
-        grid.add_row(each.name, each.state, str(len(each.members)), ", ".join(each.topics))
-    Console(highlight=False, soft_wrap=True).print(grid)
+        topics = ", ".join(each.topics)
+        rows.add_row(cell(each.name), each.state, str(len(each.members)), cell(topics))
+    console().print(rows)
 
 
 @group.command()
@@ -56,15 +56,14 @@ def describe(loaded: Loaded, name: str, broker: str | None, as_json: bool) -> No
     if as_json:
         click.echo(json.dumps(_whole(found, lags)))
         return
-    console = Console(highlight=False, soft_wrap=True)
-    console.print(f"[bold]{name}[/] {found.state}, {len(found.members)} members")
-    heads = ("topic", "partition", "committed", "log end", "lag", "member")
-    grid = Grid(*heads, box=None, pad_edge=False)
+    out = console()
+    out.print(titled(name, f" {found.state}, {len(found.members)} members"))
+    rows = grid("topic", "partition", "committed", "log end", "lag", "member")
     for each in lags:
         numbers = (each.committed, each.end, each.lag)
         shown = ["–" if number is None else str(number) for number in numbers]
-        grid.add_row(each.topic, str(each.partition), *shown, each.member or "–")
-    console.print(grid)
+        rows.add_row(cell(each.topic), str(each.partition), *shown, cell(each.member or "–"))
+    out.print(rows)
 
 
 @group.command()

@@ -4,11 +4,11 @@ import json
 from datetime import UTC, datetime
 
 import click
-from rich.console import Console
 from rich.table import Table as Grid
 
 from lakestream_spark.cli.asking import partition_offset, table_of
 from lakestream_spark.cli.options import Loaded, settings_options
+from lakestream_spark.cli.output import cell, console, grid
 from lakestream_spark.core.errors import NotFound
 from lakestream_spark.settings import Settings
 from lakestream_spark.table.snapshots import (
@@ -40,7 +40,7 @@ def offsets(
     if as_json:
         click.echo(json.dumps({"topic": topic, "snapshots": [_as_json(each) for each in found]}))
     else:
-        Console(highlight=False, soft_wrap=True).print(_grid(found))
+        console().print(_grid(found))
 
 
 def _find(settings: Settings, name: str, snapshot: str | None, offset: str | None) -> list[Point]:
@@ -66,14 +66,14 @@ def _as_json(point: Point) -> dict[str, object]:
 
 
 def _grid(found: list[Point]) -> Grid:
-    grid = Grid("snapshot", "time (UTC)", "ends", "tags", box=None, pad_edge=False)
+    rows = grid("snapshot", "time (UTC)", "ends", "tags")
     for point in found:
         time = datetime.fromtimestamp(point.timestamp_ms / 1000, UTC)
         ends = ", ".join(f"{partition}: {end}" for partition, end in sorted(point.ends.items()))
-        grid.add_row(
+        rows.add_row(
             str(point.snapshot_id),
             f"{time:%Y-%m-%d %H:%M:%S}",
             ends or "none",
-            ", ".join(point.tags),
+            cell(", ".join(point.tags)),
         )
-    return grid
+    return rows

@@ -7,17 +7,11 @@ import csv
 import json
 from collections.abc import Iterator, Sequence
 from enum import Enum, auto
-from typing import Any, Final, TextIO
+from typing import Any, TextIO
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table as Grid
-from rich.text import Text
-
+from lakestream_spark.cli.output import cell, console, grid
 from lakestream_spark.cli.plain_values import plain, shown
 from lakestream_spark.sql.lake import Answer
-
-_WIDEST: Final = 100_000
 
 
 class Form(Enum):
@@ -56,21 +50,10 @@ class _Limited:
 
 
 def _write_grid(columns: Sequence[str], rows: _Limited, out: TextIO) -> None:
-    console = Console(file=out, highlight=False)
-    if not console.is_terminal:
-        # A file or a pipe has no width: one row is one line there.
-        console.width = _WIDEST
-    grid = Grid(*map(escape, columns), box=None, pad_edge=False)
+    table = grid(*columns)
     for row in rows:
-        grid.add_row(*(Text(_visible(shown(value))) for value in row))
-    console.print(grid)
-
-
-def _visible(text: str) -> str:
-    """One line, whatever bytes somebody sent: a terminal obeys some."""
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+        table.add_row(*(cell(shown(value)) for value in row))
+    console(out).print(table, soft_wrap=False)
 
 
 def _write_csv(columns: Sequence[str], rows: _Limited, out: TextIO) -> None:

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.table import Table as Grid
 
 from lakestream_spark.cli.asking import ask
 from lakestream_spark.cli.options import Loaded, settings_options
+from lakestream_spark.cli.output import cell, console, grid, titled
 from lakestream_spark.metadata import Metadata
 from lakestream_spark.metadata.topic_config import SETTINGS, TopicConfig
 from lakestream_spark.metadata.topic_config.checked import find_setting
@@ -77,12 +76,13 @@ def list_(loaded: Loaded, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([about.as_json() for about in found]))
         return
-    grid = Grid("topic", "partitions", "records", "in the table", "table", box=None, pad_edge=False)
+    rows = grid("topic", "partitions", "records", "in the table", "table")
     for about in found:
         held = sum(each.high_watermark for each in about.ends.values())
         committed = sum(each.table_end for each in about.ends.values())
-        grid.add_row(about.topic.name, str(len(about.ends)), str(held), str(committed), about.table)
-    Console(highlight=False, soft_wrap=True).print(grid)
+        numbers = (len(about.ends), held, committed)
+        rows.add_row(cell(about.topic.name), *map(str, numbers), cell(about.table))
+    console().print(rows)
 
 
 @topic.command()
@@ -99,20 +99,17 @@ def describe(loaded: Loaded, name: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(about.as_json()))
         return
-    console = Console(highlight=False, soft_wrap=True)
-    console.print(f"[bold]{name}[/] (id {about.topic.id})")
-    console.print(f"table {about.table} at {about.location}")
-    console.print(
-        "settings "
-        + (", ".join(f"{k}={v}" for k, v in sorted(about.topic.config.items())) or "all default")
-    )
-    heads = ("partition", "log start", "table end", "high watermark", "not in the table")
-    grid = Grid(*heads, box=None, pad_edge=False)
+    out = console()
+    out.print(titled(name, f" (id {about.topic.id})"))
+    out.print(cell(f"table {about.table} at {about.location}"))
+    config = ", ".join(f"{key}={value}" for key, value in sorted(about.topic.config.items()))
+    out.print(cell(f"settings {config or 'all default'}"))
+    rows = grid("partition", "log start", "table end", "high watermark", "not in the table")
     for partition, ends in sorted(about.ends.items()):
         behind = ends.high_watermark - ends.table_end
         places = (partition, ends.log_start, ends.table_end, ends.high_watermark, behind)
-        grid.add_row(*map(str, places))
-    console.print(grid)
+        rows.add_row(*map(str, places))
+    out.print(rows)
 
 
 @topic.command()
@@ -176,10 +173,10 @@ def settings_(as_json: bool) -> None:
         known = [{"name": s.name, "default": s.default, "doc": s.doc} for s in SETTINGS.values()]
         click.echo(json.dumps(known))
         return
-    grid = Grid("setting", "default", "", box=None, pad_edge=False)
+    rows = grid("setting", "default", "")
     for setting in SETTINGS.values():
-        grid.add_row(setting.name, setting.default or "–", setting.doc)
-    Console(highlight=False).print(grid)
+        rows.add_row(setting.name, setting.default or "–", setting.doc)
+    console().print(rows, soft_wrap=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,6 +39,12 @@ pytestmark = [
 TOPIC: Final = "orders"
 TABLE: Final = f"lake.streams.{TOPIC}"
 PARTITIONS: Final = 2
+EAGER: Final = {
+    "maintain.merge_min_files": "2",
+    "maintain.snapshots_kept": "1",
+    "maintain.hourly_tags": "0",
+    "maintain.daily_tags": "0",
+}
 _WAIT_S: Final = 120.0
 
 
@@ -150,6 +156,14 @@ class Platform:
             for row in times
         ]
 
+    def merge_and_expire(self) -> None:
+        """Upkeep that keeps one snapshot only; it really merges and expires."""
+        settings = lake_settings(self.folder, more=EAGER)
+        done = maintain_once(lambda: self.spark, maintain_job(settings))[TOPIC]
+        assert not done.failed, done
+        assert done.done["files merged"] > 0, done
+        assert done.done["expired snapshots"] > 0, done
+
     def erase(self, condition: str) -> None:
         """A data subject leaves: rows go by SQL."""
         gone = self.spark.sql(f"SELECT __partition, __offset FROM {TABLE} WHERE {condition}")
@@ -255,9 +269,10 @@ def test_the_life_of_a_stream(platform: Platform) -> None:
         platform.erase("__partition = 1 AND __offset < 20")
         eventually(lambda: by_librdkafka(broker.kafka, platform.ends) == platform.wanted)
         platform.check(broker)
-        platform.produce(broker, 100)
-        platform.compact()
-        maintain_once(lambda: spark, maintain_job(lake_settings(platform.folder)))
+        for _ in range(3):  # Of about one size, or the small are not merged into the large.
+            platform.produce(broker, 50)
+            platform.compact()
+        platform.merge_and_expire()
         eventually(lambda: not platform.wal_objects())
         platform.produce(broker, 50)
         platform.check(broker)

@@ -5,6 +5,7 @@ its driver is killed, everything below it goes too, as on a host that dies.
 """
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -199,17 +200,24 @@ class Jobs:
             seat.stop()
 
     def errors(self) -> Counter[str]:
-        """How often the jobs said which kind of error, for the report."""
+        """How often the jobs said which kind of error, and what upkeep did, for the report."""
         lines = [line for seat in self._all() if seat.log.exists() for line in _lines(seat.log)]
         return Counter(
             {
                 "queries that ended": sum("the query ended" in line for line in lines),
                 "tables taken over": sum("another job took over" in line for line in lines),
+                **{what: _told(lines, what) for what in ("files merged", "expired snapshots")},
             }
         )
 
     def _all(self) -> list[JobSeat]:
         return [*self.seats, *([self.maintainer] if self.maintainer else [])]
+
+
+def _told(lines: Sequence[str], what: str) -> int:
+    """The sum of what upkeep said under this name."""
+    found = [re.search(rf"\b{what}\b.*\bnumber=(\d+)", line) for line in lines]
+    return sum(int(each[1]) for each in found if each)
 
 
 def _lines(log: Path) -> list[str]:

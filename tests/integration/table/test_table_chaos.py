@@ -58,6 +58,13 @@ FULL: Final = Size(
     padding=1_500,
 )
 SPARK_SESSION_S: Final = 3.0
+EAGER: Final = (
+    "maintain.merge_min_files=2",
+    "maintain.snapshots_kept=3",
+    "maintain.hourly_tags=0",
+    "maintain.daily_tags=0",
+)
+"""Upkeep that merges and expires at every look."""
 SMALL: Final = (
     "compact.batch_bytes=16777216",
     "compact.task_bytes=1048576",
@@ -129,7 +136,7 @@ async def test_every_offset_is_in_the_table_once_after_five_minutes_of_chaos_on_
 def test_every_offset_is_in_the_table_once_after_five_minutes_of_chaos_with_spark(
     tmp_path: Path, random: Random
 ):
-    settings = [word for setting in SMALL for word in ("--set", setting)]
+    settings = [word for setting in (*SMALL, *EAGER) for word in ("--set", setting)]
     where = ["--data", str(tmp_path / "data"), *settings]
     compact = ["lakestream_spark", "compact", *where]
     maintain = Kind(
@@ -151,4 +158,5 @@ def test_every_offset_is_in_the_table_once_after_five_minutes_of_chaos_with_spar
         report,
         FULL,
         *("jobs paused", "workers killed", "checkpoints deleted", "maintainer starts"),
+        *("files merged", "expired snapshots"),
     )

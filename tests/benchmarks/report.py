@@ -38,7 +38,7 @@ PARTS: Final = {
         "compaction_wide",
         "table_growth",
     ),
-    "4 · the table is the log": ("replay", "replay_first", "union_read"),
+    "4 · the table is the log": ("replay", "replay_first", "union_read", "one_copy"),
     "5 · run it": ("status_page", "idle"),
 }
 """Every benchmark, in the order in which they run and are shown."""

@@ -46,7 +46,7 @@ class Kind(StrEnum):
     """A WAL segment is not in the store: the table has the range by now, or data is lost."""
     CORRUPT = "corrupt"
     FAILED = "failed"
-    """A store does not answer; the next batch tries again."""
+    """A store does not answer, or anything else; a later batch tries again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,13 +14,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.io import FileIO
 
-from lakestream_spark.core.errors import Corrupt, Transient
+from lakestream_spark.core.errors import Corrupt, Misconfigured
 from lakestream_spark.kafka.arrow.decode import RefusedBatch
 from lakestream_spark.kafka.arrow.runs import Chunk
 from lakestream_spark.metadata.tables import Quarantined
 from lakestream_spark.objectstore.spec import StoreSpec
+from lakestream_spark.objectstore.store import ObjectStore
 from lakestream_spark.spark.outcome import Kind, Outcome
 from lakestream_spark.spark.slices import Slice
+from lakestream_spark.spark.unforeseen import told
 from lakestream_spark.table.arrow_rows import rows_of
 from lakestream_spark.table.columns import OFFSET
 from lakestream_spark.table.durable import sync
@@ -41,17 +43,38 @@ class CompactTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             slices = [Slice.from_json(text) for text in batch.column("slice").to_pylist()]
-            fetched = asyncio.run(self._fetch(slices))
-            for piece, chunks in zip(slices, fetched, strict=True):
+            for piece, chunks in zip(slices, self._fetched(slices), strict=True):
                 yield self._move(piece, chunks).to_arrow()
+
+    def _fetched(self, slices: Sequence[Slice]) -> Sequence[list[memoryview] | BaseException]:
+        try:
+            return asyncio.run(self._fetch(slices))
+        except Exception as error:
+            return [error] * len(slices)
 
     async def _fetch(self, slices: Sequence[Slice]) -> list[list[memoryview] | BaseException]:
         """The bytes of all slices, with one request for each segment."""
-        stores = {profile: spec.open() for profile, spec in self.stores.items()}
+        stores: dict[str, ObjectStore] = {}
+        closed: dict[str, Exception] = {}
+        for profile in sorted({extent.profile for piece in slices for extent in piece.extents}):
+            try:
+                stores[profile] = self._open(profile)
+            except Exception as error:
+                closed[profile] = error  # Slices in the other stores go on.
         fetcher = ExtentFetcher(stores, WalCache(0))
-        return await asyncio.gather(
-            *(fetcher.fetch(piece.extents) for piece in slices), return_exceptions=True
-        )
+
+        async def one(piece: Slice) -> list[memoryview]:
+            for extent in piece.extents:
+                if extent.profile in closed:
+                    raise closed[extent.profile]
+            return await fetcher.fetch(piece.extents)
+
+        return await asyncio.gather(*(one(piece) for piece in slices), return_exceptions=True)
+
+    def _open(self, profile: str) -> ObjectStore:
+        if profile not in self.stores:
+            raise Misconfigured("the job knows no WAL store of this profile", profile=profile)
+        return self.stores[profile].open()
 
     def _move(self, piece: Slice, chunks: list[memoryview] | BaseException) -> Outcome:
         try:
@@ -62,8 +85,9 @@ class CompactTask:
             return _ended(piece, Kind.GONE, f"WAL segment {gone.extent.segment_id} is not there")
         except Corrupt as error:
             return _ended(piece, Kind.CORRUPT, str(error))
-        except (Transient, OSError) as error:
-            return _ended(piece, Kind.FAILED, str(error))
+        except Exception as error:
+            # Whatever it is: an error here would end the batch, and with it every other topic's.
+            return _ended(piece, Kind.FAILED, told(error))
 
     def _write(self, piece: Slice, chunks: Sequence[memoryview]) -> Outcome:
         layout = TableLayout(

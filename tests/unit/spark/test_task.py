@@ -1,6 +1,7 @@
 """The task as a Spark worker calls it: slices in, outcomes out."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pytest
 
 from lakestream_spark.app import RunningBroker, wal_stores
 from lakestream_spark.objectstore.keys import segment_key
+from lakestream_spark.objectstore.spec import StoreSpec
 from lakestream_spark.spark.outcome import Kind, Outcome
 from lakestream_spark.spark.plan import slices_of
 from lakestream_spark.spark.slices import Slice
@@ -18,9 +20,16 @@ from tests.support.embedded import catalog_spec, embedded_lake, lake_settings
 from tests.support.kafka import Sent, produce
 
 
+def task_of(folder: Path) -> CompactTask:
+    return CompactTask(stores=wal_stores(lake_settings(folder)), catalog=catalog_spec(folder))
+
+
 def run(folder: Path, *slices: Slice) -> list[Outcome]:
     """The outcomes of one task."""
-    task = CompactTask(stores=wal_stores(lake_settings(folder)), catalog=catalog_spec(folder))
+    return run_task(task_of(folder), *slices)
+
+
+def run_task(task: CompactTask, *slices: Slice) -> list[Outcome]:
     batch = pa.RecordBatch.from_pylist([{"slice": piece.to_json()} for piece in slices])
     return [Outcome.of(row) for result in task(iter([batch])) for row in result.to_pylist()]
 
@@ -92,3 +101,33 @@ async def test_one_bad_slice_does_not_harm_the_others_of_its_task(tmp_path: Path
     assert "CRC" in told["damaged"]
     assert places["damaged"] in told["damaged"]
     assert places["missing"] in told["missing"]
+
+
+@pytest.mark.parametrize("url", ["nonsense://nowhere", None])
+async def test_a_store_that_cannot_be_opened_fails_its_own_slices_only(
+    tmp_path: Path, url: str | None
+) -> None:
+    async with embedded_lake(tmp_path) as lake:
+        await lake.metadata.topics.create("fast", config={"lakestream.profile": "latency"})
+        for topic in ("fast", "slow"):
+            await asyncio.to_thread(produce, lake.bootstrap, topic, [Sent(None, b"v")])
+        pieces = await slices(lake)
+    task = task_of(tmp_path)
+    others = {profile: spec for profile, spec in task.stores.items() if profile != "latency"}
+    stores = others if url is None else {**others, "latency": StoreSpec(url=url)}
+    outcomes = await asyncio.to_thread(run_task, replace(task, stores=stores), *pieces)
+    found = {piece.topic_name: each for piece, each in zip(pieces, outcomes, strict=True)}
+    assert (found["fast"].kind, found["slow"].kind) == (Kind.FAILED, Kind.WRITTEN)
+    assert ("nonsense" if url else "latency") in found["fast"].sentence
+
+
+async def test_any_error_of_a_slice_is_an_outcome_that_names_it(tmp_path: Path) -> None:
+    async with embedded_lake(tmp_path) as lake:
+        await asyncio.to_thread(produce, lake.bootstrap, "orders", [Sent(None, b"v")])
+        (piece,) = await slices(lake)
+    task = task_of(tmp_path)
+    catalog = replace(task.catalog, properties={"py-io-impl": "nonsense.Nowhere"})
+    (outcome,) = await asyncio.to_thread(run_task, replace(task, catalog=catalog), piece)
+    assert outcome.kind is Kind.FAILED
+    assert outcome.sentence.startswith("ValueError: ")
+    assert "nonsense.Nowhere" in outcome.sentence

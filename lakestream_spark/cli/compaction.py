@@ -14,9 +14,11 @@ from lakestream_spark.cli.job_site import job_site
 from lakestream_spark.cli.jobs import compact_job, maintain_job
 from lakestream_spark.cli.progress import CompactView, shown
 from lakestream_spark.cli.signals import stopped_by_signals
+from lakestream_spark.core import metrics
 from lakestream_spark.core.logs import configure, event
 from lakestream_spark.settings import Settings
 from lakestream_spark.spark.compact import drain, run
+from lakestream_spark.spark.maintain import KIND as UPKEEP
 from lakestream_spark.spark.maintain import run_maintenance
 from lakestream_spark.spark.session import Session, session_when_asked
 from lakestream_spark.spark.tally import Tally
@@ -76,7 +78,18 @@ def run_compaction(
 def _upkeep(settings: Settings, session: Session, stop: Event) -> Iterator[None]:
     """Rounds of maintenance beside the compaction; ended before Spark is."""
     job = maintain_job(settings)
-    thread = Thread(target=run_maintenance, args=(session, job, stop), name="upkeep", daemon=True)
+
+    def rounds() -> None:
+        while not stop.is_set():
+            try:
+                run_maintenance(session, job, stop)
+            except Exception:
+                # Nobody joins this thread to learn of it: the catalog may answer later.
+                metrics.LOOP_FAILURES.of(UPKEEP).add()
+                _log.exception("upkeep could not start, and is started again")
+                stop.wait(job.every_s)
+
+    thread = Thread(target=rounds, name="upkeep", daemon=True)
     thread.start()
     try:
         yield

@@ -2,11 +2,10 @@
 
     plan ─► slices ─► tasks write Parquet ─► driver: lease ─► intent ─► append ─► table ends move
 
-What always holds: stopping happens between batches; a query that Spark gave up is started again,
-because nothing but time is lost with it.
+What always holds: the job is in the registry before Spark is asked for; everything that was opened
+is closed behind it.
 """
 
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,8 +19,6 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lakestream_spark.core.clock import SystemClock
-from lakestream_spark.core.errors import Unavailable
-from lakestream_spark.core.logs import event
 from lakestream_spark.core.retry import Backoff
 from lakestream_spark.metadata import open_metadata
 from lakestream_spark.objectstore.spec import StoreSpec
@@ -29,9 +26,9 @@ from lakestream_spark.spark.background import BackgroundLoop
 from lakestream_spark.spark.driver import CompactDriver
 from lakestream_spark.spark.due import CompactPolicy
 from lakestream_spark.spark.outcome import RESULT_SCHEMA
-from lakestream_spark.spark.planner import Scope
 from lakestream_spark.spark.pools import COMPACT, join_pool
 from lakestream_spark.spark.remote import refuse_remote_sqlite
+from lakestream_spark.spark.scope import Scope
 from lakestream_spark.spark.source import (
     JOB_OPTION,
     METADATA_OPTION,
@@ -41,18 +38,14 @@ from lakestream_spark.spark.source import (
 )
 from lakestream_spark.spark.tally import Tally
 from lakestream_spark.spark.task import CompactTask
+from lakestream_spark.spark.watch import watch
 from lakestream_spark.table.commit import TableCommitter
 from lakestream_spark.table.iceberg import StreamCatalog
 from lakestream_spark.table.spec import CatalogSpec
 
 QUERY_NAME: Final = "lakestream-compact"
-_WATCH_S: Final = 0.1
-_PATIENCE_S: Final = 60.0
-_FINISH_S: Final = 600.0
 # Short: what takes longer is left to the next batch, so that other topics do not wait for it.
 _COMMIT_BACKOFF: Final = Backoff(total_s=5.0)
-_log: Final = logging.getLogger(__name__)
-
 
 Session: TypeAlias = Callable[[], SparkSession]
 
@@ -102,54 +95,12 @@ def _run(session: Session, job: CompactJob, stop: Event, *, drain: bool) -> Tall
             refuse_remote_sqlite(spark, job.metadata_url)
             spark.dataSource.register(WalSource)
             driver.begin()
-            _watch(lambda: _start(spark, job, scope, driver), driver, stop, drain=drain)
+            watch(lambda: _start(spark, job, scope, driver), driver, stop, drain=drain)
         finally:
             driver.close()
             catalog.close()
             loop.run(metadata.close())
     return driver.tally
-
-
-def _watch(
-    start: Callable[[], StreamingQuery], driver: CompactDriver, stop: Event, *, drain: bool
-) -> None:
-    """Keep a query running until it is time to stop, then end it between two batches."""
-    random, backoff, deaths = Random(), Backoff(first_s=1.0, cap_s=30.0), 0
-    patience = _Patience(driver)
-    query = start()
-    try:
-        while not stop.wait(_WATCH_S):
-            if not query.isActive:
-                driver.batch_is_over()
-                event(_log, logging.ERROR, "the query ended", error=query.exception())
-                if stop.wait(backoff.wait_s(deaths, random)):
-                    return
-                query, deaths = start(), deaths + 1
-            elif drain and driver.is_drained and patience.is_over():
-                return
-        driver.finish(_FINISH_S)
-    finally:
-        query.stop()
-
-
-class _Patience:
-    """Whether a drain is over: nothing is left, or what is left has not moved for a while."""
-
-    def __init__(self, driver: CompactDriver) -> None:
-        self._driver = driver
-        self._clock = SystemClock()
-        self._commits = -1
-        self._since = 0.0
-
-    def is_over(self) -> bool:
-        left = self._driver.left_behind
-        if not left:
-            return True
-        if self._driver.tally.commits != self._commits:
-            self._commits, self._since = self._driver.tally.commits, self._clock.monotonic()
-        if self._clock.monotonic() - self._since < _PATIENCE_S:
-            return False
-        raise Unavailable("some topics could not be moved into their tables", topics=sorted(left))
 
 
 def _start(

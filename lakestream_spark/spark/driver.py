@@ -2,9 +2,9 @@
 
     look ─► plan ─► (Spark: slices ─► tasks) ─► outcomes ─► per topic: intent ─► append ─► ends move
 
-What always holds: one topic's failed commit does not fail the others nor the query, and what it did
-not move is part of the next plan; leases are renewed while tasks run; a batch commits only what
-follows the table ends without a gap.
+What always holds: one topic's failed commit, whatever the error, does not fail the others nor the
+query, and what it did not move is part of the next plan; leases are renewed while tasks run; a
+batch commits only what follows the table ends without a gap.
 """
 
 import asyncio
@@ -17,8 +17,9 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
+from lakestream_spark.core import metrics
 from lakestream_spark.core.clock import Clock
-from lakestream_spark.core.errors import Fenced, LakestreamError, UnknownTopic
+from lakestream_spark.core.errors import Fenced, LakestreamError, Unavailable, UnknownTopic
 from lakestream_spark.core.ids import TopicId
 from lakestream_spark.core.logs import event
 from lakestream_spark.metadata import Metadata
@@ -29,9 +30,11 @@ from lakestream_spark.spark.background import BackgroundLoop
 from lakestream_spark.spark.due import CompactPolicy
 from lakestream_spark.spark.holdings import Holdings, owner_of
 from lakestream_spark.spark.outcome import Kind, Movable, Outcome, movable
-from lakestream_spark.spark.planner import Planner, Scope
+from lakestream_spark.spark.planner import Planner
+from lakestream_spark.spark.scope import Scope
 from lakestream_spark.spark.tally import Tally
 from lakestream_spark.spark.troubles import Troubles
+from lakestream_spark.table.append import Verdict
 from lakestream_spark.table.commit import TableCommitter
 
 KIND: Final = "compact"
@@ -62,7 +65,7 @@ class CompactDriver:
         self._planner = Planner(metadata, committer, self._holdings, self._troubles, scope, policy)
         self.tally = Tally(clock)
         self._planned_at: float | None = None
-        self._stopping = False
+        self._looking = False
         self._drained = Event()
         self._tasks: list[Future[None]] = []
 
@@ -77,12 +80,16 @@ class CompactDriver:
         """Look after the backlog from now on."""
         self._tasks.append(self._loop.start(self._forever(self._look, self._policy.poll_s)))
 
-    def finish(self, within_s: float) -> None:
-        """Make no more plans, and wait for the one under way."""
-        self._stopping = True
+    def finish(self, within_s: float, *, is_running: Callable[[], bool]) -> None:
+        """Make no more plans, and wait for the one under way while there is who runs it."""
+        self._planner.is_stopping = True
         deadline = self._clock.monotonic() + within_s
-        while self._planned_at is not None and self._clock.monotonic() < deadline:
+        while self._is_busy and is_running() and self._clock.monotonic() < deadline:
             Event().wait(0.05)
+
+    @property
+    def _is_busy(self) -> bool:
+        return self._looking or self._planned_at is not None
 
     def close(self) -> None:
         """Give the tables back and leave the registry."""
@@ -125,11 +132,24 @@ class CompactDriver:
                 await work()
             except LakestreamError as error:
                 event(_log, logging.ERROR, "compaction waits for its metadata store", error=error)
+            except Exception:
+                # Whatever it is: a loop that ends would stop every topic, and keep their leases.
+                metrics.LOOP_FAILURES.of(KIND).add()
+                _log.exception("compaction goes on after an error that nobody foresaw")
             await asyncio.sleep(every_s)
 
     async def _look(self) -> None:
-        if self._stopping or self._planned_at is not None:
+        if self._planned_at is not None:
             return
+        # In this order: whoever sees no look under way sees the plan that the last one made.
+        self._looking = True
+        try:
+            if not self._planner.is_stopping:
+                await self._make_plan()
+        finally:
+            self._looking = False
+
+    async def _make_plan(self) -> None:
         self._drained.clear()
         began = self._clock.monotonic()
         number = await self._planner.plan(self._clock.wall_ms())
@@ -151,9 +171,9 @@ class CompactDriver:
         await self._metadata.jobs.beat(job)
         await self._holdings.renew()
         live = await self._metadata.jobs.live(KIND, self._policy.session_s)
-        self._planner.jobs = [
-            each.id for each in live if each.about.get("topics") == self._scope.topics
-        ]
+        sharing = {each.id for each in live if each.about.get("topics") == self._scope.topics}
+        # Itself too, whatever the registry says: somebody has to own every topic.
+        self._planner.jobs = sorted(sharing | {self._scope.job})
         await self._metadata.jobs.forget_dead(KIND, 6 * self._policy.session_s)
         if self._planned_at is None:
             await self._give_back_what_others_own()
@@ -163,7 +183,7 @@ class CompactDriver:
         others = [
             topic_id
             for topic_id in self._holdings.topics
-            if jobs and owner_of(topic_id, jobs) != self._scope.job
+            if owner_of(topic_id, jobs) != self._scope.job
         ]
         await self._holdings.give_back(others)
 
@@ -190,29 +210,35 @@ class CompactDriver:
             return  # Deleted meanwhile: its files are orphans.
         except Fenced:
             self._holdings.lost(topic_id)
-        except LakestreamError as error:
-            event(_log, logging.ERROR, "a topic was not committed", topic=topic_id, error=error)
+        except Exception as error:
+            self._troubles.topic_failed(topic_id, error)
 
     async def _move(self, lease: Lease, topic: Topic, outcomes: Sequence[Outcome]) -> None:
-        ends = await self._metadata.tables.ends(topic.id)
-        found = movable(outcomes, {index: each.table_end for index, each in ends.items()})
-        if found.ranges:
-            await self._commit_found(lease, topic, outcomes[0].plan, found)
-        for outcome in found.stopped:
-            await self._stopped(lease, topic, outcome)
+        try:
+            ends = await self._metadata.tables.ends(topic.id)
+            found = movable(outcomes, {index: each.table_end for index, each in ends.items()})
+            if found.ranges:
+                await self._commit_found(lease, topic, outcomes[0].plan, found)
+            for outcome in found.stopped:
+                await self._stopped(lease, topic, outcome)
+        except (Fenced, UnknownTopic):
+            raise
+        except Exception as error:
+            await self._failed(lease, topic, error)
 
     async def _commit_found(self, lease: Lease, topic: Topic, plan: int, found: Movable) -> None:
         began = self._clock.monotonic()
         self._holdings.unsettle(topic.id)
         try:
-            await self._committer.commit(
+            verdict = await self._committer.commit(
                 lease, topic, plan, found.ranges, found.files, found.quarantined
             )
-        except Fenced:
+            if verdict is Verdict.STALE:
+                raise Unavailable("the table does not end where the commit begins, nothing moved")
+        except (Fenced, UnknownTopic):
             raise
-        except LakestreamError as error:
-            self.tally.failed(topic.name)
-            await self._troubles.table_failed(lease, topic, error)
+        except Exception as error:
+            await self._failed(lease, topic, error)
             return
         self._holdings.settle(topic.id)
         self.tally.committed(topic.name, found, self._clock.monotonic() - began)
@@ -220,6 +246,12 @@ class CompactDriver:
         await self._troubles.table_is_well(lease, topic)
         for planned in found.ranges:
             await self._troubles.partition_is_well(lease, topic, planned.partition)
+
+    async def _failed(self, lease: Lease, topic: Topic, error: Exception) -> None:
+        self._holdings.unsettle(topic.id)
+        self.tally.failed(topic.name)
+        self._planner.settler.later(topic, self._clock.wall_ms())
+        await self._troubles.table_failed(lease, topic, error)
 
     async def _stopped(self, lease: Lease, topic: Topic, outcome: Outcome) -> None:
         lost = outcome.kind in (Kind.CORRUPT, Kind.GONE)

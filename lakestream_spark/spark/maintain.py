@@ -1,8 +1,9 @@
 """Maintenance of the stream tables, with Spark as the one who rewrites files.
 
-What always holds: stopping happens between topics; a round that fails as a whole (the metadata
-store does not answer) is logged and the next one is tried; the registry of jobs knows of it from
-before its first round until it ends, and when a round last succeeded.
+What always holds: stopping happens between topics; a round that fails as a whole, whatever the
+error, is logged and the next one is tried; a table that cannot be dropped does not keep the living
+ones from their upkeep; the registry of jobs knows of it from before its first round until it ends,
+and when a round last succeeded.
 """
 
 import logging
@@ -13,6 +14,7 @@ from threading import Event
 from typing import Final
 from uuid import uuid4
 
+from lakestream_spark.core import metrics
 from lakestream_spark.core.clock import Clock, SystemClock
 from lakestream_spark.core.errors import Transient
 from lakestream_spark.core.logs import event
@@ -54,6 +56,10 @@ def run_maintenance(session: Session, job: MaintainJob, stop: Event) -> int:
                 rounds += 1
             except Transient as error:
                 event(_log, logging.WARNING, "a round of upkeep failed", error=error)
+            except Exception:
+                # Whatever it is: who ends here never looks after any table again.
+                metrics.LOOP_FAILURES.of(KIND).add()
+                _log.exception("a round of upkeep failed, and nobody foresaw it")
             stop.wait(job.every_s)
     return rounds
 
@@ -143,5 +149,11 @@ async def _round(
     maintainer: Maintainer, metadata: Metadata, catalog: StreamCatalog, topics: str, stop: Event
 ) -> Mapping[str, TopicReport]:
     """The tables of deleted topics first, then those of living ones."""
-    await settle_deleted(metadata.topics, catalog)
+    try:
+        await settle_deleted(metadata.topics, catalog)
+    except Transient:
+        raise  # The metadata store does not answer: for no topic.
+    except Exception:
+        metrics.LOOP_FAILURES.of(KIND).add()
+        _log.exception("the tables of deleted topics wait for the next round")
     return await maintainer.round(topics, stop.is_set)

@@ -8,18 +8,22 @@ import logging
 from typing import Final, TypeAlias
 
 from lakestream_spark.core.clock import Clock
-from lakestream_spark.core.errors import LakestreamError, RedTable
+from lakestream_spark.core.errors import Corrupt, Misconfigured, RedTable
 from lakestream_spark.core.ids import TopicId
 from lakestream_spark.core.logs import event
 from lakestream_spark.metadata.leases import Lease
 from lakestream_spark.metadata.problems import Problem, Problems
 from lakestream_spark.metadata.topics import Topic
+from lakestream_spark.spark.unforeseen import is_foreseen, told
 
 _FIRST_REST_S: Final = 0.5
 _LONGEST_REST_S: Final = 30.0
 _RESTORE: Final = (
     "restore the WAL object named above from a back-up or a bucket version; "
     "compaction tries again by itself"
+)
+_READ_THE_LOG: Final = (
+    "the log of the compaction says where it comes from; compaction tries again by itself"
 )
 _log: Final = logging.getLogger(__name__)
 
@@ -38,22 +42,44 @@ class Troubles:
     def is_resting(self, topic_id: TopicId, partition: int | None = None) -> bool:
         return self._clock.monotonic() < self._rests_until.get((topic_id, partition), 0.0)
 
-    async def table_failed(self, lease: Lease, topic: Topic, error: LakestreamError) -> None:
-        """Nothing was committed to the table, or nobody knows: rest, and tell if it is red."""
+    def topic_failed(self, topic_id: TopicId, error: Exception) -> None:
+        """Nobody knows more of it than its id: rest."""
+        self._rest((topic_id, None))
+        _tell("a topic was not committed", topic_id, error)
+
+    async def table_failed(self, lease: Lease, topic: Topic, error: Exception) -> None:
+        """Nothing was committed to the table, or nobody knows: rest, and tell a person unless it
+        will pass."""
         self._rest((topic.id, None))
-        event(_log, logging.ERROR, "a table was not committed", topic=topic.name, error=error)
+        _tell("a table was not committed", topic.name, error)
         if isinstance(error, RedTable):
-            facts = dict(error.facts)
-            snapshot_id = facts.get("snapshot_id")
-            problem = Problem(
-                topic_id=topic.id,
-                partition=None,
-                sentence=str(error),
-                remedy=str(facts.get("remedy", "")),
-                since_ms=self._clock.wall_ms(),
-                snapshot_id=snapshot_id if isinstance(snapshot_id, int) else None,
+            await self._report_red(lease, topic, error)
+        elif isinstance(error, Corrupt | Misconfigured) or not is_foreseen(error):
+            sentence = told(error)
+            if not is_foreseen(error):
+                sentence = f"an error that nobody foresaw keeps records from the table: {sentence}"
+            await self._problems.report(
+                lease,
+                Problem(
+                    topic_id=topic.id,
+                    partition=None,
+                    sentence=sentence,
+                    remedy=_READ_THE_LOG,
+                    since_ms=self._clock.wall_ms(),
+                ),
             )
-            await self._problems.report(lease, problem)
+
+    async def _report_red(self, lease: Lease, topic: Topic, error: RedTable) -> None:
+        snapshot_id = error.facts.get("snapshot_id")
+        problem = Problem(
+            topic_id=topic.id,
+            partition=None,
+            sentence=str(error),
+            remedy=str(error.facts.get("remedy", "")),
+            since_ms=self._clock.wall_ms(),
+            snapshot_id=snapshot_id if isinstance(snapshot_id, int) else None,
+        )
+        await self._problems.report(lease, problem)
 
     async def partition_failed(
         self, lease: Lease, topic: Topic, partition: int, offset: int, sentence: str, *, lost: bool
@@ -82,6 +108,11 @@ class Troubles:
                 ),
             )
 
+    async def table_is_settled(self, lease: Lease, topic: Topic) -> None:
+        """Nothing is left of earlier commits; the next one may still fail as the last one did, and
+        rests longer then."""
+        await self._clear(lease, (topic.id, None))
+
     async def table_is_well(self, lease: Lease, topic: Topic) -> None:
         await self._well(lease, (topic.id, None))
 
@@ -89,8 +120,11 @@ class Troubles:
         await self._well(lease, (topic.id, partition))
 
     async def _well(self, lease: Lease, place: _Place) -> None:
-        self._rests_until.pop(place, None)
         self._rest_s.pop(place, None)
+        await self._clear(lease, place)
+
+    async def _clear(self, lease: Lease, place: _Place) -> None:
+        self._rests_until.pop(place, None)
         topic_id, partition = place
         if any(p.partition == partition for p in await self._problems.list(topic_id)):
             event(_log, logging.INFO, "a problem is mended", topic=topic_id, partition=partition)
@@ -100,3 +134,10 @@ class Troubles:
         rest_s = self._rest_s.get(place, _FIRST_REST_S)
         self._rests_until[place] = self._clock.monotonic() + rest_s
         self._rest_s[place] = min(2 * rest_s, _LONGEST_REST_S)
+
+
+def _tell(sentence: str, topic: object, error: Exception) -> None:
+    if is_foreseen(error):
+        event(_log, logging.ERROR, sentence, topic=topic, error=error)
+    else:
+        _log.error("%s: topic %s", sentence, topic, exc_info=error)

@@ -1,14 +1,15 @@
 """A compaction without a JVM: the real driver, planner and tasks, this module in Spark's place.
 
     python -m tests.support.sparkless DATA [--conf FILE]
-        [--die-at STEP | --stop-at STEP | --for-ever SEED]
+        [--die-at STEP | --stop-at STEP | --for-ever SEED | --watched-at STEP]
 
 A program that is made to be killed: at a named step it kills or stops itself. Without Spark it
 starts in a moment, so that every step can be tried in every run.
 
 It ends when everything is in the tables, or, for ever, when it is told to. Then it does what Spark
 may do as well: by a seed it runs tasks twice and takes either's results, hands results over again,
-and repeats whole batches.
+and repeats whole batches. Watched, it lives as the real job does until a signal stops it; at the
+step it says so on its standard output and waits for the signal.
 """
 
 import argparse
@@ -17,14 +18,16 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
+from threading import Event, Thread
 from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
 
+from lakestream_spark.cli.signals import stopped_by_signals
 from lakestream_spark.core.clock import SystemClock
 from lakestream_spark.core.errors import LakestreamError
 from lakestream_spark.core.logs import configure
@@ -36,11 +39,12 @@ from lakestream_spark.spark.background import BackgroundLoop
 from lakestream_spark.spark.driver import CompactDriver
 from lakestream_spark.spark.due import CompactPolicy
 from lakestream_spark.spark.plan import NO_PLAN, slices_of, tasks_of
-from lakestream_spark.spark.planner import Scope
+from lakestream_spark.spark.scope import Scope
 from lakestream_spark.spark.task import CompactTask
+from lakestream_spark.spark.watch import watch
 from lakestream_spark.table.commit import TableCommitter
 from lakestream_spark.table.iceberg import StreamCatalog
-from lakestream_spark.table.steps import Step
+from lakestream_spark.table.steps import Reached, Step, unobserved
 from tests.support.chaos_life import Life
 from tests.support.lake_place import Place
 
@@ -69,6 +73,35 @@ class _Results:
         return [_Row(row) for row in self._rows]
 
 
+class SparklessQuery:
+    """Batches in a thread, as whoever watches a query sees them."""
+
+    def __init__(self, batch: Callable[[], None]) -> None:
+        self._batch = batch
+        self._over = Event()
+        self._error: Exception | None = None
+        self._thread = Thread(target=self._run, name="sparkless-query", daemon=True)
+        self._thread.start()
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802
+        return self._thread.is_alive()
+
+    def exception(self) -> Exception | None:
+        return self._error
+
+    def stop(self) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while not self._over.wait(0.01):
+                self._batch()
+        except Exception as error:
+            self._error = error
+
+
 class SparklessCompaction:
     """Runs batches one after the other, as a query does."""
 
@@ -80,12 +113,15 @@ class SparklessCompaction:
         stop_at: Step | None = None,
         random: Random | None = None,
         policy: CompactPolicy = POLICY,
+        reached: Reached = unobserved,
+        drain: bool | None = None,
     ) -> None:
         own = place if isinstance(place, Place) else Place(data=str(place))
         settings = own.settings
         self._policy = policy
         clock = SystemClock()
         self._die_at, self._stop_at = die_at, stop_at
+        self._observe = reached
         self._random = random
         self._loop = BackgroundLoop()
         self._metadata: Metadata = self._loop.run(open_metadata(settings.metadata.url, clock=clock))
@@ -99,23 +135,34 @@ class SparklessCompaction:
             reached=self._reached,
         )
         self._job = f"compact-{uuid4()}"
-        scope = Scope(job=self._job, drain=random is None)
+        scope = Scope(job=self._job, drain=random is None if drain is None else drain)
         self._driver = CompactDriver(self._metadata, committer, scope, policy, clock, self._loop)
         self._task = CompactTask(stores=wal_stores(settings), catalog=catalog_spec(settings))
+        self._done = NO_PLAN
+
+    @property
+    def driver(self) -> CompactDriver:
+        return self._driver
+
+    @property
+    def job(self) -> str:
+        return self._job
 
     def run_until_drained(self, within_s: float = 120.0) -> None:
         """Batch after batch; the table has everything at the end."""
         deadline = time.monotonic() + within_s
         self._driver.join()
         self._driver.begin()
-        done = NO_PLAN
         while not (self._driver.is_drained and not self._driver.left_behind):
             assert time.monotonic() < deadline, f"left behind: {self._driver.left_behind}"
-            plan = self._loop.run(self._metadata.tables.latest_plan(job=self._job))
-            if plan is not None and plan.number != done:
-                done = plan.number
-                self._batch(done)
+            self._next_batch()
             time.sleep(0.01)
+
+    def run_watched(self, stop: Event) -> None:
+        """Until it is told to stop, in the same way as with Spark."""
+        self._driver.join()
+        self._driver.begin()
+        watch(lambda: SparklessQuery(self._next_batch), self._driver, stop, drain=False)
 
     def run_while(self, life: Life) -> None:
         """Batch after batch, until it is told to stop; a plan made meanwhile is left alone."""
@@ -140,6 +187,13 @@ class SparklessCompaction:
         self._loop.run(self._metadata.close())
         self._loop.close()
 
+    def _next_batch(self) -> None:
+        """The newest plan, unless it is done."""
+        plan = self._loop.run(self._metadata.tables.latest_plan(job=self._job))
+        if plan is not None and plan.number != self._done:
+            self._done = plan.number
+            self._batch(plan.number)
+
     def _batch(self, plan: int) -> None:
         slices = self._loop.run(slices_of(self._metadata, plan, self._policy.task_bytes))
         rows: list[dict[str, Any]] = []
@@ -159,6 +213,7 @@ class SparklessCompaction:
         return self._random is not None and self._random.random() < _ODDS
 
     def _reached(self, step: Step) -> None:
+        self._observe(step)
         if step is self._die_at:
             os.kill(os.getpid(), signal.SIGKILL)
         if step is self._stop_at:
@@ -187,9 +242,12 @@ def main() -> None:
     parser.add_argument("--die-at", type=lambda name: Step[name])
     parser.add_argument("--stop-at", type=lambda name: Step[name])
     parser.add_argument("--for-ever", type=int, metavar="SEED")
+    parser.add_argument("--watched-at", type=lambda name: Step[name])
     given = parser.parse_args()
     place = Place(data=given.data, conf=given.conf)
-    if given.for_ever is not None:
+    if given.watched_at is not None:
+        compaction = _watched(place, given.watched_at)
+    elif given.for_ever is not None:
         life = Life()
         configure(level="info", form="text", context={"job": "sparkless"})
         compaction = SparklessCompaction(place, random=Random(given.for_ever))
@@ -198,6 +256,21 @@ def main() -> None:
         compaction = SparklessCompaction(place, die_at=given.die_at, stop_at=given.stop_at)
         compaction.run_until_drained(_DRAIN_S)
     compaction.close()
+
+
+def _watched(place: Place, at: Step) -> SparklessCompaction:
+    stop = Event()
+
+    def hold(step: Step) -> None:
+        if step is at and not stop.is_set():
+            print(step.name, flush=True)
+            stop.wait(_DRAIN_S)
+            time.sleep(0.5)  # Whoever watches notices the signal while the batch is under way.
+
+    with stopped_by_signals(stop):
+        compaction = SparklessCompaction(place, drain=False, reached=hold)
+        compaction.run_watched(stop)
+    return compaction
 
 
 if __name__ == "__main__":

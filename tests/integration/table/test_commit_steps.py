@@ -44,7 +44,8 @@ async def send(lake: RunningBroker, first: int, count: int) -> None:
 def compaction(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
     environ = {k: v for k, v in os.environ.items() if not k.startswith("LAKESTREAM_")}
     command = [sys.executable, "-m", "tests.support.sparkless", str(folder), *arguments]
-    return subprocess.Popen(command, cwd=ROOT, env=environ, stderr=subprocess.PIPE)
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, cwd=ROOT, env=environ, stdout=pipe, stderr=pipe)
 
 
 async def ended(process: subprocess.Popen[bytes]) -> int:
@@ -90,6 +91,46 @@ async def test_a_committer_that_dies_at_a_step_is_finished_by_the_next(lake, tmp
     await send(lake, COUNT, 20)
     assert await ended(compaction(tmp_path)) == 0
     await check_table(lake, tmp_path, COUNT + 20)
+
+
+@pytest.mark.long
+async def test_delta_that_a_crash_left_behind_is_repaired_at_the_next_start_of_an_idle_job(
+    lake, tmp_path
+):
+    await lake.metadata.topics.create("orders", config=BOTH)
+    await send(lake, 0, COUNT)
+    assert await ended(compaction(tmp_path)) == 0
+    await send(lake, COUNT, 10)
+    died = compaction(tmp_path, "--die-at", Step.ENDS_MOVED.name)
+    assert await ended(died) == -signal.SIGKILL
+    assert await ended(compaction(tmp_path)) == 0
+    await check_table(lake, tmp_path, COUNT + 10)
+
+
+@pytest.mark.long
+async def test_a_signal_to_stop_ends_the_job_after_its_batch_and_before_the_next_plan(
+    lake, tmp_path
+):
+    lag = {"lakestream.table.lag.ms": "1000"}
+    await lake.metadata.topics.create("orders", config={**BOTH, **lag})
+    await send(lake, 0, COUNT)
+    first = await lake.metadata.tables.create_plan({})
+    watched = compaction(tmp_path, "--watched-at", Step.FILES_WRITTEN.name)
+    try:
+        assert watched.stdout is not None
+        told = await asyncio.to_thread(watched.stdout.readline)
+        assert told.decode().strip() == Step.FILES_WRITTEN.name
+        await send(lake, COUNT, 10)
+        await asyncio.sleep(1.5)  # By now these are due as well.
+        watched.terminate()
+        assert await ended(watched) == 0
+    finally:
+        watched.kill()
+        await asyncio.to_thread(watched.wait)
+    await check_table(lake, tmp_path, COUNT)
+    # The empty plan of its start, and the one that was under way.
+    assert await lake.metadata.tables.create_plan({}) == first + 3
+    assert await lake.metadata.jobs.list() == []
 
 
 @pytest.mark.long

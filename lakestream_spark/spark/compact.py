@@ -27,7 +27,12 @@ from lakestream_spark.spark.driver import CompactDriver
 from lakestream_spark.spark.due import CompactPolicy
 from lakestream_spark.spark.outcome import RESULT_SCHEMA
 from lakestream_spark.spark.pools import COMPACT, join_pool
-from lakestream_spark.spark.remote import refuse_remote_sqlite
+from lakestream_spark.spark.remote import (
+    STORE_SETTINGS,
+    WAREHOUSE,
+    refuse_remote_disks,
+    refuse_remote_sqlite,
+)
 from lakestream_spark.spark.scope import Scope
 from lakestream_spark.spark.source import (
     JOB_OPTION,
@@ -93,6 +98,7 @@ def _run(session: Session, job: CompactJob, stop: Event, *, drain: bool) -> Tall
             driver.join()
             spark = session()
             refuse_remote_sqlite(spark, job.metadata_url)
+            refuse_remote_disks(spark, _places(job))
             spark.dataSource.register(WalSource)
             driver.begin()
             watch(lambda: _start(spark, job, scope, driver), driver, stop, drain=drain)
@@ -101,6 +107,12 @@ def _run(session: Session, job: CompactJob, stop: Event, *, drain: bool) -> Tall
             catalog.close()
             loop.run(metadata.close())
     return driver.tally
+
+
+def _places(job: CompactJob) -> Mapping[str, str]:
+    """What tasks read and write, by the setting that names it."""
+    stores = {STORE_SETTINGS.get(name, name): spec.url for name, spec in job.stores.items()}
+    return {WAREHOUSE: job.catalog.warehouse, **stores}
 
 
 def _start(

@@ -14,6 +14,8 @@ from threading import Event
 from typing import Final
 from uuid import uuid4
 
+from pyspark.sql import SparkSession
+
 from lakestream_spark.core import metrics
 from lakestream_spark.core.clock import Clock, SystemClock
 from lakestream_spark.core.errors import Transient
@@ -22,6 +24,7 @@ from lakestream_spark.metadata import Metadata, open_metadata
 from lakestream_spark.metadata.jobs import Job
 from lakestream_spark.spark.background import BackgroundLoop
 from lakestream_spark.spark.merge import SparkRewriter
+from lakestream_spark.spark.remote import WAREHOUSE, refuse_remote_disks
 from lakestream_spark.spark.session import Session
 from lakestream_spark.table.drop import settle_deleted
 from lakestream_spark.table.iceberg import StreamCatalog
@@ -78,12 +81,18 @@ def _rounds(
 ) -> Iterator[Callable[[], Mapping[str, TopicReport]]]:
     """Everything opened for rounds, and closed behind them."""
     clock = SystemClock()
+
+    def on_shared_files() -> SparkSession:
+        spark = session()
+        refuse_remote_disks(spark, {WAREHOUSE: job.catalog.warehouse})
+        return spark
+
     with BackgroundLoop() as loop:
         metadata = loop.run(open_metadata(job.metadata_url, clock=clock))
         catalog = StreamCatalog.open(job.catalog)
         tools = Tools(
             catalog=catalog,
-            rewriter=SparkRewriter(session, job.catalog.name),
+            rewriter=SparkRewriter(on_shared_files, job.catalog.name),
             intents=metadata.tables,
             cells=metadata.cells,
             log_starts=metadata.retention,

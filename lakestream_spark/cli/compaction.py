@@ -66,7 +66,10 @@ def run_compaction(
         checkpoint = stack.enter_context(checkpoint_folder(settings))
         job = compact_job(settings, checkpoint=checkpoint, topics=topics)
         if session is None:
-            session = stack.enter_context(session_when_asked(job.catalog, master=own.master))
+            ui_port = own.ui_port if own.ui_port >= 0 else None
+            session = stack.enter_context(
+                session_when_asked(job.catalog, master=own.master, ui_port=ui_port)
+            )
         stack.enter_context(shown(log, CompactView(drains=until_drained)))
         event(_log, logging.INFO, "compaction starts", topics=topics, admin=f"http://{site}")
         if with_upkeep:

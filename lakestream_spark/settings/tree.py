@@ -230,6 +230,10 @@ class CompactSettings(Section):
     loses nothing: the tables' own offsets count."""
     admin_port: int = Field(default=0, ge=0, le=65535)
     """Port for metrics and health of the job, on `broker.admin_host`; 0 picks a free one."""
+    ui_port: int = Field(default=-1, ge=-1, le=65535)
+    """Port of Spark's own pages, with the progress of every batch, in `lakestream compact` and
+    `lakestream up`, on 127.0.0.1 only; 0 picks a free one, which the log tells, and -1 shows none.
+    With spark-submit it is `spark.ui.port`."""
 
 
 class MaintainSettings(Section):

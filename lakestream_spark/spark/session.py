@@ -24,6 +24,8 @@ Session: TypeAlias = Callable[[], SparkSession]
 
 _log: Final = logging.getLogger(__name__)
 _LOOPBACK: Final = "127.0.0.1"
+_UI_ADDRESS: Final = "SPARK_LOCAL_IP"
+"""The only way to tell Spark where its pages listen; without it, everywhere."""
 _LOG_SETTINGS: Final = Path(__file__).with_name("log4j2.properties")
 LOG_OPTION: Final = f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}"
 
@@ -32,13 +34,16 @@ def local_session(
     catalog: CatalogSpec,
     *,
     master: str = "local[2]",
-    show_ui: bool = False,
+    ui_port: int | None = None,
     more: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """A session in this process, with the jars of the cache and our data source.
 
+    Spark's own pages are shown on this host only, at `ui_port` if there is one, 0 for a free one.
     `more` are settings of Spark that outrank ours.
     """
+    if ui_port is not None:
+        os.environ.setdefault(_UI_ADDRESS, _LOOPBACK)
     # Workers run what the driver runs: the `python3` of the PATH may know none of our packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master).appName("lakestream")
@@ -53,7 +58,7 @@ def local_session(
             "org.apache.spark.sql.execution.streaming.checkpointing."
             "FileSystemBasedCheckpointFileManager"
         ),
-        "spark.ui.enabled": str(show_ui).lower(),
+        **ui_conf(ui_port),
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.extensions": (
@@ -73,6 +78,17 @@ def local_session(
     return session
 
 
+def ui_conf(port: int | None) -> Mapping[str, str]:
+    """Spark's pages: none, or to look at only, since nobody has to say who he is."""
+    if port is None:
+        return {"spark.ui.enabled": "false"}
+    return {
+        "spark.ui.enabled": "true",
+        "spark.ui.port": str(port),
+        "spark.ui.killEnabled": "false",
+    }
+
+
 def _jars_for(catalog: CatalogSpec) -> list[Path]:
     """What this catalog's tables need beside; compaction goes on without it."""
     if not is_on_s3(catalog):
@@ -85,7 +101,9 @@ def _jars_for(catalog: CatalogSpec) -> list[Path]:
 
 
 @contextmanager
-def session_when_asked(catalog: CatalogSpec, *, master: str) -> Iterator[Session]:
+def session_when_asked(
+    catalog: CatalogSpec, *, master: str, ui_port: int | None = None
+) -> Iterator[Session]:
     """A function that starts a local session when it is first called, whoever calls; the session
     is stopped when the block ends."""
     started: list[SparkSession] = []
@@ -95,8 +113,11 @@ def session_when_asked(catalog: CatalogSpec, *, master: str) -> Iterator[Session
         with lock:
             if not started:
                 event(_log, logging.INFO, "Spark starts", master=master)
-                started.append(local_session(catalog, master=master))
-                event(_log, logging.INFO, "Spark runs", master=master)
+                spark = local_session(catalog, master=master, ui_port=ui_port)
+                started.append(spark)
+                ui = spark.sparkContext.uiWebUrl
+                shown = {} if ui is None else {"ui": ui}
+                event(_log, logging.INFO, "Spark runs", master=master, **shown)
             return started[0]
 
     try:

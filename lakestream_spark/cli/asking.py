@@ -6,6 +6,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, closing
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
@@ -20,14 +21,29 @@ from lakestream_spark.settings.storage import catalog_spec
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-_PLACE: Final = re.compile(r"(\d+):(\d+)")
+_PLACE: Final = re.compile(r"([0-9]{1,10}):([0-9]{1,19})")
+_MS: Final = re.compile(r"[0-9]+")
+_LAST_MS: Final = 253_402_300_799_999
+"""Of the year 9999: nothing that reads tables knows later ones."""
+_SQLITE: Final = "sqlite:///"
 
 T = TypeVar("T")
 
 
+def require_data(settings: Settings) -> None:
+    """Raises `NotFound` where nothing was ever started: to look must not make anything."""
+    url = settings.metadata.url
+    path = url.removeprefix(_SQLITE)
+    if url.startswith(_SQLITE) and path and not Path(path).exists():
+        start = f"`lakestream up --data {settings.data}` starts a platform there"
+        raise NotFound(f"there is nothing in {settings.data} yet: {start}")
+
+
 @asynccontextmanager
-async def metadata_of(settings: Settings) -> AsyncIterator[Metadata]:
-    """The store that the settings name, open for the block."""
+async def metadata_of(settings: Settings, *, makes: bool = False) -> AsyncIterator[Metadata]:
+    """The store that the settings name, open for the block; `makes` one that is not there."""
+    if not makes:
+        require_data(settings)
     metadata = await open_metadata(settings.metadata.url, clock=SystemClock())
     try:
         yield metadata
@@ -35,11 +51,13 @@ async def metadata_of(settings: Settings) -> AsyncIterator[Metadata]:
         await metadata.close()
 
 
-def ask(settings: Settings, question: Callable[[Metadata], Awaitable[T]]) -> T:
-    """The answer of the store that the settings name."""
+def ask(
+    settings: Settings, question: Callable[[Metadata], Awaitable[T]], *, makes: bool = False
+) -> T:
+    """The answer of the store that the settings name; `makes` one that is not there."""
 
     async def asked() -> T:
-        async with metadata_of(settings) as metadata:
+        async with metadata_of(settings, makes=makes) as metadata:
             return await question(metadata)
 
     return asyncio.run(asked())
@@ -68,8 +86,13 @@ def partition_offset(text: str, flag: str) -> tuple[int, int]:
 
 
 def time_ms(text: str, flag: str) -> int:
-    """Milliseconds as they are, or of a time in ISO 8601, which is UTC unless it names a zone."""
-    if text.isdecimal():
+    """Milliseconds as they are, or of a time in ISO 8601, which is UTC unless it names a zone.
+
+    Never below 0: to Kafka those are no times.
+    """
+    if _MS.fullmatch(text):
+        if len(text) > len(str(_LAST_MS)) or int(text) > _LAST_MS:
+            raise click.BadParameter(f"{text} ms is after the year 9999", param_hint=flag)
         return int(text)
     try:
         time = datetime.fromisoformat(text)
@@ -78,4 +101,5 @@ def time_ms(text: str, flag: str) -> int:
             f"{text!r} is neither milliseconds nor a time like 2026-01-31T12:00:00 (UTC)",
             param_hint=flag,
         ) from None
-    return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+    found = round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+    return min(max(found, 0), _LAST_MS)

@@ -7,19 +7,21 @@ from contextlib import closing
 from typing import Any, Final
 
 import click
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from lakestream_spark.cli.asking import table_of, time_ms
 from lakestream_spark.cli.broker_address import bootstrap, broker_option
 from lakestream_spark.cli.options import Loaded, settings_options
 from lakestream_spark.cli.plain_values import plain
 from lakestream_spark.cli.record_format import headers_of, record_format
-from lakestream_spark.core.errors import NotFound, Rejected
+from lakestream_spark.core.errors import NotFound, Rejected, Unavailable
 from lakestream_spark.settings import Settings
 
 _ASK_S: Final = 30.0
 _BEGINNING: Final = -2
 _END: Final = -1
+_INT32: Final = 2**31 - 1
+_INT64: Final = 2**63 - 1
 
 
 @click.command()
@@ -35,7 +37,7 @@ _END: Final = -1
     help="beginning, end, N, -N (the last N of each partition), @TIME (ms or ISO 8601, UTC unless "
     "it names a zone), or snapshot:ID_OR_TAG (what came after that snapshot of the table).",
 )
-@click.option("-p", "--partition", type=click.IntRange(0), help="Only this one.")
+@click.option("-p", "--partition", type=click.IntRange(0, _INT32), help="Only this one.")
 @click.option("-c", "--count", type=click.IntRange(1), help="End after so many records.")
 @click.option("-e", "--exit", "exits", is_flag=True, help="End when nothing is left.")
 @click.option("-f", "--format", "pattern", default=r"%s\n", show_default=True, metavar="PATTERN")
@@ -67,7 +69,10 @@ def consume(
         "log_level": 0,
     }
     with closing(Consumer(config)) as consumer:
-        places = _places(consumer, loaded.settings, topic, start, partition)
+        try:
+            places = _places(consumer, loaded.settings, topic, start, partition)
+        except KafkaException as error:
+            raise Unavailable(f"the broker does not tell: {error.args[0].str()}") from error
         consumer.assign(places)
         _print(consumer, show, len(places), count)
 
@@ -96,8 +101,8 @@ def _places(
     consumer: Consumer, settings: Settings, topic: str, start: str, only: int | None
 ) -> list[TopicPartition]:
     """Where to begin in each partition."""
-    known = consumer.list_topics(topic, _ASK_S).topics[topic]
-    if known.error is not None:
+    known = consumer.list_topics(topic, _ASK_S).topics.get(topic) if topic else None
+    if known is None or known.error is not None:
         raise NotFound("no such topic", topic=topic)
     if only is not None and only not in known.partitions:
         raise NotFound("the topic has no such partition", topic=topic, partition=only)
@@ -120,19 +125,37 @@ def _beginnings(
             for each in wanted
         }
     if start.startswith("@"):
-        time = time_ms(start[1:], "--offset")
-        asked = [TopicPartition(topic, number, time) for number in wanted]
-        found = consumer.offsets_for_times(asked, _ASK_S)
-        return {each.partition: each.offset for each in found}
+        return offsets_at(consumer, topic, wanted, time_ms(start[1:], "--offset"))
+    number = _number(start)
+    if number >= 0:
+        return {each: _within(consumer, TopicPartition(topic, each, number)) for each in wanted}
+    return {each: _last(consumer, TopicPartition(topic, each), -number) for each in wanted}
+
+
+def offsets_at(
+    consumer: Consumer, topic: str, wanted: list[int], timestamp_ms: int
+) -> Mapping[int, int]:
+    """The first offsets at or after a time; raises rather than to begin somewhere else."""
+    asked = [TopicPartition(topic, number, timestamp_ms) for number in wanted]
+    found = consumer.offsets_for_times(asked, _ASK_S)
+    for each in found:
+        if each.error is not None:
+            raise KafkaException(each.error)
+    return {each.partition: each.offset for each in found}
+
+
+def _number(start: str) -> int:
     try:
         number = int(start)
     except ValueError:
         raise click.BadParameter(
-            f"{start!r} is no beginning: see --help", param_hint="--offset"
+            f"{start[:40]!r} is no beginning: see --help", param_hint="--offset"
         ) from None
-    if number >= 0:
-        return {each: _within(consumer, TopicPartition(topic, each, number)) for each in wanted}
-    return {each: _last(consumer, TopicPartition(topic, each), -number) for each in wanted}
+    if abs(number) > _INT64:
+        raise click.BadParameter(
+            f"{start} is no offset: the largest is {_INT64}", param_hint="--offset"
+        )
+    return number
 
 
 def _within(consumer: Consumer, place: TopicPartition) -> int:

@@ -4,11 +4,13 @@ import json
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import click
 
+from lakestream_spark.cli.options import positive
 from lakestream_spark.cli.output import cell, console, grid, titled
 from lakestream_spark.core.errors import Misconfigured
 
@@ -24,6 +26,7 @@ _METADATA_PUTS: Final = 4
 _WAL_HELD_S: Final = 60.0
 _REPLICAS: Final = 3
 _DISK_FULL: Final = 0.6
+_MOST: Final = 1_000_000
 _DEFAULT: Final = Path(__file__).with_name("prices.toml")
 _NEEDED: Final = {
     "store": ("put_per_1000", "get_per_1000", "gb_month"),
@@ -67,21 +70,27 @@ class Item(NamedTuple):
 
 
 @click.command()
-@click.option("--rate", "mb_per_s", type=float, default=10.0, show_default=True, help="MB/s sent.")
-@click.option("--profile", type=click.Choice(["cost", "latency"]), default="cost")
-@click.option("--lag", "lag_s", type=float, default=60.0, show_default=True, help="Lag target, s.")
-@click.option("--partitions", type=click.IntRange(1), default=12, show_default=True)
-@click.option("--brokers", type=click.IntRange(1), default=3, show_default=True)
 @click.option(
-    "--readers", type=float, default=2.0, show_default=True, help="Consumers at the tail."
+    "--rate", "mb_per_s", type=positive, default=10.0, show_default=True, help="MB/s sent."
 )
-@click.option("--days", type=float, default=30.0, show_default=True, help="How long data is kept.")
+@click.option("--profile", type=click.Choice(["cost", "latency"]), default="cost")
 @click.option(
-    "--kafka-days", type=float, default=7.0, show_default=True, help="What Kafka's disks keep."
+    "--lag", "lag_s", type=positive, default=60.0, show_default=True, help="Lag target, s."
+)
+@click.option("--partitions", type=click.IntRange(1, _MOST), default=12, show_default=True)
+@click.option("--brokers", type=click.IntRange(1, _MOST), default=3, show_default=True)
+@click.option(
+    "--readers", type=positive, default=2.0, show_default=True, help="Consumers at the tail."
+)
+@click.option(
+    "--days", type=positive, default=30.0, show_default=True, help="How long data is kept."
+)
+@click.option(
+    "--kafka-days", type=positive, default=7.0, show_default=True, help="What Kafka's disks keep."
 )
 @click.option(
     "--table-ratio",
-    type=float,
+    type=positive,
     default=0.5,
     show_default=True,
     help="Bytes in the table for each byte sent.",
@@ -95,11 +104,10 @@ def cost(prices: Path | None, as_json: bool, **given: Any) -> None:
 
     An estimate from list prices: every line shows its arithmetic, so that you can check it.
     """
-    for name, value in given.items():
-        if not isinstance(value, str) and value <= 0:
-            raise click.BadParameter(f"{value} is not above 0", param_hint=f"--{name}")
     load, known = Load(**given), _prices(prices or _DEFAULT)
     bills = {"lakestream": ours(load, known), "Kafka on disks": kafka(load, known)}
+    if not all(isfinite(total(bill)) for bill in bills.values()):
+        raise click.UsageError("the sums are beyond all numbers: give numbers of this world")
     if as_json:
         click.echo(json.dumps({who: [item._asdict() for item in b] for who, b in bills.items()}))
         return

@@ -139,7 +139,7 @@ def _kernels() -> str:
 
 
 async def _metadata(settings: Settings) -> str:
-    async with metadata_of(settings) as metadata:
+    async with metadata_of(settings, makes=True) as metadata:
         began = time.perf_counter()
         topics = await metadata.topics.list()
         took_ms = 1000 * (time.perf_counter() - began)

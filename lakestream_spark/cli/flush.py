@@ -7,7 +7,7 @@ from typing import Final
 import click
 
 from lakestream_spark.cli.asking import ask
-from lakestream_spark.cli.options import Loaded, settings_options
+from lakestream_spark.cli.options import Loaded, positive, settings_options
 from lakestream_spark.core.clock import Clock, SystemClock
 from lakestream_spark.core.errors import RedTable, Unavailable
 from lakestream_spark.core.ids import TopicId
@@ -22,7 +22,9 @@ _KIND: Final = "compact"
 @click.command()
 @click.argument("topic")
 @settings_options
-@click.option("--timeout", type=float, default=120.0, metavar="S", help="Give up after S seconds.")
+@click.option(
+    "--timeout", type=positive, default=120.0, metavar="S", help="Give up after S seconds."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the table ends as JSON.")
 def flush(loaded: Loaded, topic: str, timeout: float, as_json: bool) -> None:
     """Have the running compaction commit everything acknowledged so far, and wait."""

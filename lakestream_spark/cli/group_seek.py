@@ -1,12 +1,13 @@
 """`lakestream group seek GROUP`: move a consumer group to a place in the stream."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from typing import Final
 
 import click
 
-from lakestream_spark.cli.asking import partition_offset, time_ms
+from lakestream_spark.cli.asking import partition_offset, require_data, time_ms
 from lakestream_spark.cli.options import Loaded, settings_options
 from lakestream_spark.core.clock import SystemClock
 from lakestream_spark.core.errors import OffsetOutOfRange
@@ -25,8 +26,19 @@ from lakestream_spark.spark.reading.options import (
 from lakestream_spark.spark.reading.place import Logs, logs, resolve
 
 
+def _named(context: click.Context, parameter: click.Parameter, name: str) -> str:  # noqa: ARG001
+    if not name:
+        raise click.BadParameter("a group has a name; this one is empty")
+    return name
+
+
+group_argument: Final[Callable[[Callable[..., None]], Callable[..., None]]] = click.argument(
+    "name", metavar="GROUP", callback=_named
+)
+
+
 @click.command()
-@click.argument("name", metavar="GROUP")
+@group_argument
 @click.option("--topic", required=True, help="The topic whose offsets are set.")
 @settings_options
 @click.option("--snapshot", metavar="ID_OR_TAG", help="To the ends of a snapshot of the table.")
@@ -94,6 +106,7 @@ def _places(
 
 
 def _seek(settings: Settings, group_id: str, name: str, place: Place) -> Mapping[int, int]:
+    require_data(settings)
     with closing(Opened(installation_of(settings))) as opened:
         found = logs(opened, ReadOptions(topics=(name,), starting=place))
         if isinstance(place, Exact):

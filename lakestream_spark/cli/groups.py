@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from lakestream_spark.cli.broker_address import bootstrap, broker_option
-from lakestream_spark.cli.group_seek import seek
+from lakestream_spark.cli.group_seek import group_argument, seek
 from lakestream_spark.cli.group_state import Groups, GroupState, PartitionLag
 from lakestream_spark.cli.options import Loaded, settings_options
 from lakestream_spark.cli.output import cell, console, grid, titled
@@ -41,7 +41,7 @@ def list_(loaded: Loaded, broker: str | None, as_json: bool) -> None:
 
 
 @group.command()
-@click.argument("name", metavar="GROUP")
+@group_argument
 @settings_options
 @broker_option
 @as_json_option
@@ -67,7 +67,7 @@ def describe(loaded: Loaded, name: str, broker: str | None, as_json: bool) -> No
 
 
 @group.command()
-@click.argument("name", metavar="GROUP")
+@group_argument
 @settings_options
 @broker_option
 @click.option("--yes", is_flag=True, help="Do not ask.")

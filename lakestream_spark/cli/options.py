@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Mapping
 from functools import partial, wraps
+from math import isfinite
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -32,6 +33,19 @@ def job_options(section: str) -> Callable[[Command], Command]:
     """The same for a job, which has no Kafka port; its own section holds the admin port."""
     flags = {**_DATA, "admin_port": ("--admin-port", f"{section}.admin_port")}
     return lambda command: _with_settings(_admin_port(command), flags)
+
+
+def positive(text: str) -> float:
+    """The type of an option: a number above 0, and neither infinite nor `nan`."""
+    try:
+        number = float(text)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not a number") from None
+    if not isfinite(number):
+        raise click.BadParameter(f"{text} is not a number to count with")
+    if number <= 0:
+        raise click.BadParameter(f"{text} is not above 0")
+    return number
 
 
 topics_option = partial(click.option, "--topics", default="*", show_default=True, metavar="PATTERN")
@@ -70,4 +84,4 @@ def _assignment(text: str) -> Entry:
     return Entry(key=key.strip(), value=value, origin=f"--set {key.strip()}")
 
 
-__all__ = ["Loaded", "job_options", "settings_options", "topics_option"]
+__all__ = ["Loaded", "job_options", "positive", "settings_options", "topics_option"]

@@ -5,6 +5,7 @@ from typing import Final
 
 import click
 
+from lakestream_spark.cli.asking import require_data
 from lakestream_spark.cli.options import Loaded, settings_options
 from lakestream_spark.cli.sql_output import Form, write
 from lakestream_spark.settings.installation import installation_of
@@ -48,6 +49,7 @@ def sql(loaded: Loaded, query: str, as_json: bool, as_csv: bool, limit: int | No
         raise click.UsageError("give --json or --csv, not both")
     form = Form.JSON if as_json else Form.CSV if as_csv else Form.GRID
     most = limit if limit is not None else _SHOWN_ROWS if form is Form.GRID else 0
+    require_data(loaded.settings)
     with answer(installation_of(loaded.settings), query) as found:
         left_out = write(found, form, most or None, sys.stdout)
     if left_out:

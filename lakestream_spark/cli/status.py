@@ -15,7 +15,7 @@ from pyiceberg.table import Table
 from rich.console import Console
 from rich.table import Table as Grid
 
-from lakestream_spark.cli.asking import ask
+from lakestream_spark.cli.asking import ask, require_data
 from lakestream_spark.cli.options import Loaded, settings_options
 from lakestream_spark.core.clock import SystemClock
 from lakestream_spark.metadata import Metadata
@@ -99,6 +99,7 @@ def status(context: click.Context, loaded: Loaded, topics: str, as_json: bool) -
 
 def topic_statuses(settings: Settings, pattern: str = "*") -> list[TopicStatus]:
     """The topics of a pattern by name."""
+    require_data(settings)
 
     async def told(metadata: Metadata) -> list[TopicStatus]:
         topics = [each for each in await metadata.topics.list() if fnmatchcase(each.name, pattern)]

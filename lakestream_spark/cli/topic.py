@@ -56,7 +56,7 @@ def create(
         topic = await metadata.topics.create(name, partitions=count, config=wanted)
         return await _about(metadata, settings, topic)
 
-    about = ask(settings, made)
+    about = ask(settings, made, makes=True)
     text = f"made topic {name} with {count} partitions; its table will be {about.table}"
     click.echo(json.dumps(about.as_json()) if as_json else text)
 

@@ -72,12 +72,35 @@ def test_a_pattern_prints_what_it_names(shell: Shell) -> None:
         (("consume", "orders", "-p", "7"), "", 2, "the topic has no such partition"),
         (("consume", "orders", "-o", "soon"), "", 2, "'soon' is no beginning"),
         (("consume", "orders", "-o", "@soon"), "", 2, "neither milliseconds nor a time"),
+        (("consume", "orders", "-o", "9" * 23), "", 2, "is no offset: the largest is 9223372036"),
+        (("consume", "orders", "-o", "-" + "9" * 23), "", 2, "is no offset"),
+        (("consume", "orders", "-o", "9" * 5000), "", 2, "is no beginning"),
+        (("consume", "orders", "-o", "@" + "9" * 23), "", 2, "ms is after the year 9999"),
+        (("consume", "orders", "-p", "9" * 23), "", 2, "is not in the range"),
+        (("consume", ""), "", 2, "no such topic"),
         (("consume", "orders", "-o", "snapshot:1"), "", 2, "the topic has no table yet"),
         (("consume", "orders", "-f", "%q"), "", 2, "there is no field %q"),
         (("consume", "orders", "--broker", "here"), "", 2, "is not HOST:PORT"),
         (("consume", "orders", "--broker", "127.0.0.1:1"), "", 3, "no broker answers"),
         (("produce", "orders", "--json"), "{", 2, "line 1 is not a record"),
         (("produce", "orders", "--json"), '{"keys": 1}', 2, "there is no field 'keys'"),
+        (("produce", "orders", "--json"), "[1]", 2, 'must be an object, such as {"value": "a"}'),
+        (("produce", "orders", "--json"), "[" * 100_000, 2, "line 1 is not a record"),
+        (("produce", "orders", "--json"), '{"partition": 2147483648}', 2, "from 0 to 2147483647"),
+        (("produce", "orders", "--json"), '{"partition": true}', 2, "a whole number"),
+        (("produce", "orders", "--json"), '{"timestamp": 9223372036854775808}', 2, "timestamp is"),
+        (("produce", "orders", "--json"), '{"timestamp": 1.5}', 2, "not 1.5"),
+        (("produce", "orders", "--json"), '{"headers": 5}', 2, "headers are an object, or a list"),
+        (("produce", "orders", "--json"), '{"headers": [1]}', 2, "headers are an object, or a"),
+        (("produce", "orders", "-p", "9" * 23), "x", 2, "is not in the range"),
+        (("produce", ""), "x", 2, "topic"),
+        (
+            ("produce", "orders"),
+            "x" * 1_100_000,
+            2,
+            "a record was refused: Broker: Message size too large; 0 were acknowledged before",
+        ),
+        (("produce", "orders"), "x" * 100_000_001, 2, "Broker: Message size too large"),
         (("produce", "orders", "--json", "-k", "x"), "", 2, "with --json the lines say keys"),
         (("produce", "orders", "-z", "rar"), "x", 2, "rar"),
         (
@@ -92,4 +115,19 @@ def test_a_pattern_prints_what_it_names(shell: Shell) -> None:
 def test_wrong_input_gets_a_sentence(
     shell: Shell, words: tuple[str, ...], given: str, code: int, sentence: str
 ) -> None:
-    assert sentence in shell(*words, given=given, code=code)
+    complained = shell(*words, given=given, code=code)
+    assert sentence in complained
+    assert "unexpected" not in complained
+
+
+def test_a_topic_says_how_large_a_line_may_be(shell: Shell) -> None:
+    shell("topic", "create", "large", "--config", "max.message.bytes=4000000")
+    shell("produce", "large", given="x" * 3_000_000)
+    assert len(shell("consume", "large", "-e")) == 3_000_001
+
+
+def test_what_came_before_a_refused_line_is_counted(shell: Shell) -> None:
+    shell("topic", "create", "counted")
+    given = "a\nb\n" + "x" * 100_000_001
+    assert "2 were acknowledged before" in shell("produce", "counted", given=given, code=2)
+    assert shell("consume", "counted", "-e") == "a\nb\n"

@@ -6,11 +6,14 @@ What a command does is tested where that is at home; here each is typed as a per
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, KafkaException
 
+from lakestream_spark.cli.consume import offsets_at
 from lakestream_spark.cli.group import COMMANDS
 from tests.support.reading import Lake, lake_in
 from tests.support.shell import Shell
@@ -109,6 +112,14 @@ def test_offsets_of_a_snapshot_are_where_a_consumer_goes_on(lake: Lake, shell: S
     assert told.splitlines() == [f"{n}={n}" for n in range(30, 35)]
 
 
+def test_a_time_that_a_broker_cannot_look_up_is_no_beginning(lake: Lake) -> None:
+    config = {"bootstrap.servers": lake.bootstrap, "group.id": "asking", "log_level": 0}
+    with closing(Consumer(config)) as consumer:
+        assert offsets_at(consumer, "orders", [0], 0) == {0: 0}
+        with pytest.raises(KafkaException, match="partition"):
+            offsets_at(consumer, "orders", [0, 99], 0)
+
+
 def test_a_snippet_for_an_engine_names_the_table(shell: Shell) -> None:
     assert "streams.orders" in shell("connect", "pyiceberg", "orders")
     assert "iceberg_scan(" in shell("connect", "duckdb", "orders")
@@ -131,9 +142,17 @@ def test_a_flush_waits_until_a_compaction_has_done_it(lake: Lake, shell: Shell) 
         (("connect", "duckdb", "nobody"), 2, "no such topic"),
         (("connect", "trino", "orders"), 2, "Trino opens no catalog in SQLite"),
         (("flush", "nobody"), 2, "no such topic"),
+        (("flush", "orders", "--timeout", "nan"), 2, "nan is not a number to count with"),
         (("flush", "waiting", "--timeout", "0.5"), 3, "no compaction is running"),
         (("group", "seek", "readers", "--topic", "nobody", "--to-latest"), 2, "no such topic"),
+        (
+            ("group", "seek", "readers", "--topic", "orders", "--to-datetime", "9" * 23),
+            2,
+            "ms is after the year 9999",
+        ),
+        (("group", "seek", "", "--topic", "orders", "--to-latest"), 2, "a group has a name"),
         (("offsets", "nobody"), 2, "no such topic"),
+        (("offsets", "orders", "--snapshot", "9" * 23), 2, "keeps no such snapshot"),
         (("offsets", "orders", "--snapshot", "1", "--offset", "0:1"), 2, "not both"),
         (("offsets", "orders", "--offset", "first"), 2, "'first' is not PARTITION:OFFSET"),
         (("offsets", "orders", "--offset", "0:99"), 2, "no snapshot reaches this offset yet"),
@@ -158,3 +177,33 @@ def test_wrong_input_gets_a_sentence(
     complained = shell(*words, code=code)
     assert sentence in complained
     assert "Traceback" not in complained
+    assert "unexpected" not in complained
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("status",),
+        ("topic", "list"),
+        ("topic", "describe", "orders"),
+        ("topic", "delete", "orders", "--yes"),
+        ("group", "list"),
+        ("group", "seek", "readers", "--topic", "orders", "--to-latest"),
+        ("offsets", "orders"),
+        ("connect", "duckdb", "orders"),
+        ("consume", "orders"),
+        ("produce", "orders"),
+        ("flush", "orders"),
+        ("sql", "SELECT 1"),
+        ("verify", "orders"),
+    ],
+    ids=" ".join,
+)
+def test_where_nothing_is_a_command_says_how_to_start_and_makes_nothing(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    data = tmp_path / "new"
+    told = Shell(["--data", str(data)])(*words, code=2)
+    start = f"`lakestream up --data {data}` starts a platform there"
+    assert told == f"lakestream: there is nothing in {data} yet: {start}\n"
+    assert not data.exists()

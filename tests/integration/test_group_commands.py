@@ -104,6 +104,7 @@ def test_a_group_is_deleted_only_when_one_says_yes(shell: Shell) -> None:
         (("delete", "nobody", "--yes"), 2, "there is no group nobody"),
         (("list", "--broker", "127.0.0.1:1"), 3, "no broker answers at 127.0.0.1:1"),
         (("list", "--broker", "here"), 2, "'here' is not HOST:PORT"),
+        (("describe", ""), 2, "a group has a name; this one is empty"),
         (("describe",), 2, "Missing argument 'GROUP'"),
     ],
 )

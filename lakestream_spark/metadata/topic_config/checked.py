@@ -42,7 +42,8 @@ def find_setting(name: str) -> Setting:
         near = (
             [PREFIX + name] if PREFIX + name in SETTINGS else get_close_matches(name, SETTINGS, 1)
         )
-        hint = f"did you mean {near[0]!r}?" if near else "DescribeConfigs lists them all"
+        all_ = "`lakestream topic settings` lists them all, and so does DescribeConfigs"
+        hint = f"did you mean {near[0]!r}?" if near else all_
         raise InvalidConfig(f"there is no topic setting {name[:_SHOWN_CHARS]!r}; {hint}")
     return setting
 

@@ -70,6 +70,28 @@ def test_bad_prices_get_a_sentence(
     assert sentence in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--rate", "-1"), "'--rate': -1 is not above 0"),
+        (("--kafka-days", "0"), "'--kafka-days': 0 is not above 0"),
+        (("--lag", "nan"), "'--lag': nan is not a number to count with"),
+        (("--rate", "inf"), "'--rate': inf is not a number to count with"),
+        (("--rate", "much"), "'--rate': 'much' is not a number"),
+        (("--rate", "1e308"), "the sums are beyond all numbers"),
+        (("--lag", "1e-320"), "the sums are beyond all numbers"),
+        (("--partitions", "9" * 400), "is not in the range"),
+    ],
+)
+def test_numbers_that_cannot_be_are_refused_by_their_option(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, str], sentence: str
+) -> None:
+    assert run(lakestream, ["cost", "--json", *words]) == 2
+    told = capsys.readouterr()
+    assert sentence in told.err
+    assert told.out == ""
+
+
 def test_a_rate_of_nothing_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(lakestream, ["cost", "--rate", "0"]) == 2
     assert "is not above 0" in capsys.readouterr().err

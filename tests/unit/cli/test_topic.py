@@ -68,6 +68,7 @@ def test_people_see_topics_in_a_table(shell: Shell) -> None:
         (("alter", "orders"), "give --config, --delete-config or --partitions"),
         (("alter", "orders", "--delete-config", "retention.m"), "did you mean 'retention.ms'"),
         (("alter", "orders", "--partitions", "1"), "partitions"),
+        (("alter", "orders", "--config", "foo=1"), "`lakestream topic settings` lists them all"),
         (("delete", "nobody", "--yes"), "no such topic"),
     ],
 )

@@ -114,7 +114,7 @@ def test_right_values_are_kept_as_given(name: str, value: str) -> None:
         ("retention.ms", None, "retention.ms needs a value"),
         ("retention.sm", "1", "no topic setting 'retention.sm'; did you mean 'retention.ms'?"),
         ("profile", "cost", "did you mean 'lakestream.profile'?"),
-        ("xyzzy", "1", "no topic setting 'xyzzy'; DescribeConfigs lists them all"),
+        ("xyzzy", "1", "no topic setting 'xyzzy'; `lakestream topic settings` lists"),
     ],
 )
 def test_wrong_settings_are_refused_with_the_reason(

@@ -3,7 +3,8 @@
 What always holds: a log start never moves back and never passes the high watermark, and moving it
 is all that happens here: extents stay until they are in the table. Time and size are judged by the
 index, which holds what is not in the table yet; what the table holds is for the table's upkeep to
-judge, which moves the log start through `delete_records`.
+judge, which moves the log start through `delete_records`. While a log begins in its table an old
+record in the WAL moves nothing: those before it may be newer.
 """
 
 import json
@@ -57,12 +58,12 @@ class _Candidates(NamedTuple):
 
 def _candidates(after: int, limit: int, now_ms: int) -> Transaction[_Candidates]:
     rows = yield Fetch(
-        "SELECT p.id, p.log_start, p.next_offset, t.config FROM partitions p "
+        "SELECT p.id, p.log_start, p.next_offset, p.table_end, t.config FROM partitions p "
         "JOIN topics t ON t.id = p.topic_id WHERE p.id > $1 ORDER BY p.id LIMIT $2",
         (after, limit),
     )
     starts: dict[int, int] = {}
-    for row_id, log_start, high_watermark, config in rows:
+    for row_id, log_start, high_watermark, table_end, config in rows:
         own = TopicConfig.of(json.loads(config))
         keeps_all = own.retention_ms == own.retention_bytes == KEEP
         if keeps_all or log_start == high_watermark:
@@ -72,7 +73,8 @@ def _candidates(after: int, limit: int, now_ms: int) -> Transaction[_Candidates]
             "WHERE partition_id = $1 AND next_offset > $2 ORDER BY base_offset",
             (row_id, log_start),
         )
-        start = kept_from(extents, own.retention_ms, own.retention_bytes, now_ms)
+        max_age_ms = KEEP if log_start < table_end else own.retention_ms
+        start = kept_from(extents, max_age_ms, own.retention_bytes, now_ms)
         if start is not None and start > log_start:
             starts[row_id] = start
     return _Candidates(starts, rows[-1][0] if rows else 0, len(rows))

@@ -142,15 +142,18 @@ class WalReader:
         self, partition: TopicPartition, timestamp_ms: int
     ) -> TimestampedOffset | None:
         """The first record in the WAL at or after the time, exactly; None when there is none."""
-        offset = 0
+        offset, missing = 0, None
         while True:
             located = await self._index.locate_timestamp(partition, timestamp_ms, offset)
             if not located.extents:
                 return None
             (extent,) = located.extents
+            if extent == missing:
+                raise _lost(partition, extent)
             try:
                 (chunk,) = await self._fetcher.fetch(located.extents)
             except SegmentGone:
+                missing = extent  # It is in the table by now, or it is lost.
                 continue
             start = max(offset, located.ends.log_start, located.ends.table_end)
             found = _first_in(chunk, extent, timestamp_ms, start)

@@ -60,6 +60,39 @@ async def test_time_moves_the_log_start_up_to_the_high_watermark(metadata, fille
     assert await log_start(metadata, filled) == 40
 
 
+@pytest.fixture
+async def in_table(metadata, writer, clock):
+    """Offsets 0 to 9, of now, are in the table; 10 to 19, a day old, are in the WAL."""
+    topic = await metadata.topics.create("in-table", partitions=1)
+    place = TopicPartition(topic.id, 0)
+    for n, age_ms in enumerate((0, 86_400_000)):
+        batch = header(10, timestamp=clock.wall_ms() - age_ms)
+        await metadata.sequencer.commit(stored(writer, n + 1, (place, [batch])))
+    lease = await metadata.leases.try_acquire("table", "test", 1.0)
+    await metadata.tables.finish(lease, topic.id, "c", {0: 10})
+    return place
+
+
+async def test_an_old_record_in_the_wal_takes_no_newer_ones_in_the_table_with_it(
+    metadata, in_table
+):
+    await metadata.topics.alter_config(in_table.topic_id, {"retention.ms": "3600000"})
+    assert await metadata.retention.run() == 0
+    assert await log_start(metadata, in_table) == 0
+    # Once the table's own upkeep has come as far, the WAL is judged.
+    await metadata.retention.delete_records(in_table, 10)
+    assert await metadata.retention.run() == 1
+    assert await log_start(metadata, in_table) == 20
+
+
+async def test_a_wal_that_is_large_enough_alone_moves_the_log_start_past_the_table(
+    metadata, in_table
+):
+    await metadata.topics.alter_config(in_table.topic_id, {"retention.bytes": "0"})
+    await metadata.retention.run()
+    assert await log_start(metadata, in_table) == 20
+
+
 async def test_extents_stay_until_they_are_in_the_table(metadata, filled):
     await metadata.retention.delete_records(filled, 25)
     located = await metadata.extents.locate(filled, 0, 1 << 20)

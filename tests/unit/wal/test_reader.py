@@ -209,3 +209,36 @@ async def test_a_time_finds_the_first_record_at_or_after_it(codec: Codec) -> Non
         401: None,
     }
     assert after_delete == TimestampedOffset(2, 200)
+
+
+async def test_a_time_in_a_missing_object_is_data_loss_and_not_an_endless_search() -> None:
+    async with memory_log() as log:
+        (p,) = await log.topic("t")
+        await log.append_batch(p, make_batch([b"x"], timestamps=[100]))
+        await log.append_batch(p, make_batch([b"y"], timestamps=[200]))
+        await log.store.delete([key(log, 1)])
+        async with asyncio.timeout(10):
+            with pytest.raises(Corrupt, match=r"data loss.*offset=0, segment=1/\d+/1"):
+                await log.reader.offset_for_timestamp(p, 50)
+            assert await log.reader.offset_for_timestamp(p, 150) == TimestampedOffset(1, 200)
+            assert await log.reader.offset_of_max_timestamp(p) == TimestampedOffset(1, 200)
+
+
+async def test_a_time_in_a_segment_that_went_into_the_table_meanwhile_is_looked_for_behind() -> None:
+    async with memory_log() as log:
+        (p,) = await log.topic("t")
+        await log.append_batch(p, make_batch([b"x"], timestamps=[100]))
+        await log.append_batch(p, make_batch([b"y"], timestamps=[200]))
+        located = log.metadata.extents.locate_timestamp
+        reclaimer = await log.reclaimer(grace_ms=-1)
+
+        async def locate_then_lose(*asked: object) -> Located:
+            found = await located(*asked)  # type: ignore[arg-type]
+            if found.ends.table_end == 0:
+                await log.move_table_end(p, 1)
+                await reclaimer.run_once()
+            return found
+
+        log.reader._index.locate_timestamp = locate_then_lose  # type: ignore[method-assign]
+        found = await log.reader.offset_for_timestamp(p, 50)
+    assert found == TimestampedOffset(1, 200)

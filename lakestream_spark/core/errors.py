@@ -22,6 +22,7 @@
     │   ├── RedTable         somebody changed the table so that nothing may be added to it
     │   └── NotFound         no such object
     ├── Corrupt              page someone: stored bytes are not what was written
+    │   ├── LostFile         a file that a snapshot of a table has is not in the store
     │   └── UnsupportedVersion  written by a newer version of this software
     └── Misconfigured        fix the settings; the process should not start
 
@@ -134,6 +135,10 @@ class NotFound(Rejected):
 
 class Corrupt(LakestreamError):
     """Stored bytes are not what was written."""
+
+
+class LostFile(Corrupt):
+    """A file that a snapshot of a table has is not in the store."""
 
 
 class UnsupportedVersion(Corrupt):

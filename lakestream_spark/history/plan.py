@@ -29,6 +29,7 @@ class Plan:
     """The files of a snapshot with the ends that came from the same metadata file."""
 
     metadata_location: str
+    snapshot_id: int | None
     io: FileIO
     ends: Mapping[int, int]
     """The first offset of each partition that is not in the table yet."""

@@ -15,7 +15,7 @@ from typing import Final
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from lakestream_spark.core.errors import Unavailable
+from lakestream_spark.core.errors import LostFile, Unavailable
 from lakestream_spark.core.ids import TopicId
 from lakestream_spark.history.about import NEWEST, SnapshotFact, Snapshots
 from lakestream_spark.history.manifests import ManifestCache, SnapshotFiles
@@ -141,29 +141,34 @@ class TopicPlan:
         return plan
 
     def _load(self) -> Plan:
-        gone: FileNotFoundError | None = None
+        gone: FileNotFoundError | LostFile | None = None
         for _ in range(_TRIES):
-            table = self._catalog.load_lawful(self.layout)
-            if table is None:
-                raise Unavailable("the topic has no table yet", table=self.table)
             try:
+                table = self._catalog.load_lawful(self.layout)
+                if table is None:
+                    raise Unavailable("the topic has no table yet", table=self.table)
                 return self._planned(table)
-            except FileNotFoundError as error:
+            except (FileNotFoundError, LostFile) as error:
                 gone = error  # The snapshot expired between the two looks.
+        if isinstance(gone, LostFile):
+            raise gone
         raise Unavailable(f"the table's metadata is not readable: {gone}", table=self.table)
 
     def _planned(self, table: Table) -> Plan:
         known = self._plan
-        # The name of a metadata file is never used twice.
-        if known is not None and known.metadata_location == table.metadata_location:
-            return known
         snapshot, files = table.current_snapshot(), SnapshotFiles((), {})
+        snapshot_id = None if snapshot is None else snapshot.snapshot_id
+        # The name of a metadata file is never used twice; what of it is lawful may be judged anew.
+        as_planned = (table.metadata_location, snapshot_id)
+        if known is not None and (known.metadata_location, known.snapshot_id) == as_planned:
+            return known
         if snapshot is not None:
             began = time.perf_counter()
             files = self._files(table, snapshot)
             self._tally.took(Timed.PLAN, time.perf_counter() - began)
         return Plan(
             metadata_location=table.metadata_location,
+            snapshot_id=snapshot_id,
             io=table.io,
             ends=TableState.of(table).ends,
             data=files.data,

@@ -136,16 +136,21 @@ class TableReader:
     def _gather(self, plan: Plan, question: Question, codec: Codec) -> AnswerBuilder:
         partition, end = question.partition, plan.end(question.partition)
         built = AnswerBuilder(question.offset, end, question.limit)
-        while built.next < end and not built.full:
-            found = self._shelf.at_or_after(plan, partition, built.next)
-            if found is None:
-                break
-            block = self._block(found, built.next, codec, _ASKED)
-            if block is None:
-                built.skip_to(found.section.last + 1)
-            else:
-                built.add(block)
-        built.skip_to(self._shelf.border(plan, partition, built.next))
+        try:
+            while built.next < end and not built.full:
+                found = self._shelf.at_or_after(plan, partition, built.next)
+                if found is None:
+                    break
+                block = self._block(found, built.next, codec, _ASKED)
+                if block is None:
+                    built.skip_to(found.section.last + 1)
+                else:
+                    built.add(block)
+            built.skip_to(self._shelf.border(plan, partition, built.next))
+        except (FileNotFoundError, Corrupt):
+            if built.next == question.offset:
+                raise
+            # What lies before a lost or damaged file is served; who reads on is told.
         return built
 
     def _block(

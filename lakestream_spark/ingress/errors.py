@@ -32,6 +32,7 @@ ERROR_MAP: Final[dict[type[errors.LakestreamError], ErrorCode]] = {
     errors.RedTable: ErrorCode.kafka_storage_error,
     errors.NotFound: ErrorCode.resource_not_found,
     errors.Corrupt: ErrorCode.kafka_storage_error,
+    errors.LostFile: ErrorCode.kafka_storage_error,
     errors.UnsupportedVersion: ErrorCode.kafka_storage_error,
     errors.Misconfigured: ErrorCode.invalid_config,
 }

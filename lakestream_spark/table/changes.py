@@ -6,7 +6,8 @@ range is not opened, and of the others two columns are read.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -16,12 +17,14 @@ from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFile, ManifestContent, ManifestFile
 from pyiceberg.table.snapshots import Snapshot
 
+from lakestream_spark.core.errors import LostFile
 from lakestream_spark.table.columns import OFFSET, PARTITION
 from lakestream_spark.table.file_offsets import (
     Positions,
     at_positions,
     deleted_positions,
     dense,
+    files_of,
     live_rows_of,
     rows_of,
 )
@@ -51,12 +54,15 @@ class FileChanges:
     gone_now: Positions
 
 
-def net_change(io: FileIO, base: Snapshot | None, current: Snapshot) -> Change:
+def net_change(
+    io: FileIO, base: Snapshot | None, current: Snapshot, lost: set[str] | None = None
+) -> Change:
     """From the base, whose offsets are distinct, to the current snapshot.
 
-    Raises `HiddenOffsets` when a file that came, or a delete, cannot be judged.
+    Raises `HiddenOffsets` when a file that came, or a delete, cannot be judged; `lost` as below.
     """
-    return offsets_changed(io, file_changes(io, base, current))
+    with files_of(current):
+        return offsets_changed(io, file_changes(io, base, current), lost)
 
 
 def file_changes(io: FileIO, base: Snapshot | None, current: Snapshot) -> FileChanges:
@@ -78,17 +84,34 @@ def file_changes(io: FileIO, base: Snapshot | None, current: Snapshot) -> FileCh
     )
 
 
-def offsets_changed(io: FileIO, files: FileChanges) -> Change:
-    """The offsets in files that changed."""
+def offsets_changed(io: FileIO, files: FileChanges, lost: set[str] | None = None) -> Change:
+    """The offsets in files that changed.
+
+    Raises `LostFile` for one that is not there, unless `lost` takes its path: then none of its rows
+    are among the offsets.
+    """
     came: _Gathered = defaultdict(list)
     went: _Gathered = defaultdict(list)
     for file in files.added:
-        _gather(came, live_rows_of(io, file, files.gone_now))
+        with _passing_over(file, lost):
+            _gather(came, live_rows_of(io, file, files.gone_now))
     for file in files.removed:
-        _gather_removed(io, went, file, files.gone_before)
+        with _passing_over(file, lost):
+            _gather_removed(io, went, file, files.gone_before)
     for file in files.touched:
-        _gather_touched(io, came, went, file, files.gone_before, files.gone_now)
+        with _passing_over(file, lost):
+            _gather_touched(io, came, went, file, files.gone_before, files.gone_now)
     return Change(added=came, removed=went)
+
+
+@contextmanager
+def _passing_over(file: DataFile, lost: set[str] | None) -> Iterator[None]:
+    try:
+        yield
+    except LostFile:
+        if lost is None:
+            raise
+        lost.add(file.file_path)
 
 
 def _gather(into: _Gathered, rows: pa.Table) -> None:

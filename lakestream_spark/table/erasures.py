@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
@@ -21,7 +20,7 @@ from lakestream_spark.table.cells import on_the_grid, sums_of
 from lakestream_spark.table.changes import Change, FileChanges, file_changes, offsets_changed
 from lakestream_spark.table.columns import OFFSET, PARTITION
 from lakestream_spark.table.expected import Expected
-from lakestream_spark.table.file_offsets import HiddenOffsets
+from lakestream_spark.table.file_offsets import HiddenOffsets, files_of, opened
 from lakestream_spark.table.foreign import commit_id_of
 from lakestream_spark.table.layout import UPKEEP_PROPERTY
 from lakestream_spark.table.runs import Run, size_of, within, without
@@ -54,15 +53,18 @@ def new_changes(table: Table, ledger: Ledger, *, in_flight: bool = False) -> Fin
             continue
         base = hidden[0][0] if hidden else below
         try:
-            files = file_changes(table.io, base, snapshot)
-            offsets = offsets_changed(table.io, files)
+            with files_of(snapshot):
+                files = file_changes(table.io, base, snapshot)
+                offsets = offsets_changed(table.io, files)
         except HiddenOffsets:
             hidden.append((below, snapshot))
             continue
         if in_flight and _reaches_beyond(offsets, ledger):
             return Findings(tuple(found), _number(base))
         found += [_described(each, ()) for _, each in hidden]
-        found.append(_described(snapshot, _cells(table.io, files, offsets, expected)))
+        with files_of(snapshot):
+            cells = _cells(table.io, files, offsets, expected)
+        found.append(_described(snapshot, cells))
         expected.apply(found[-1])
         hidden.clear()
     return Findings(tuple(found), _number(hidden[0][0]) if hidden else None)
@@ -202,7 +204,7 @@ def _but(io: FileIO, file: DataFile, gone: frozenset[int] | None) -> Iterator[pa
 def _batches(io: FileIO, file: DataFile) -> Iterator[tuple[int, pa.Table]]:
     """The rows of a file in pieces, each with the position of its first."""
     start = 0
-    with io.new_input(file.file_path).open() as stream, pq.ParquetFile(stream) as parquet:
+    with opened(io, file) as parquet:
         for batch in parquet.iter_batches(_BATCH_ROWS):
             yield start, pa.Table.from_batches([batch])
             start += batch.num_rows

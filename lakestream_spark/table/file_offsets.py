@@ -1,11 +1,12 @@
 """Which offsets a file of the table holds, and which of its rows are deleted.
 
 Reads two columns of a Parquet file, whoever wrote it; raises `HiddenOffsets` for a file that does
-not tell.
+not tell, and `LostFile` for one that is not there.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -14,8 +15,10 @@ import pyarrow.parquet as pq
 from pyiceberg.conversions import from_bytes
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.types import IntegerType, LongType, PrimitiveType
 
+from lakestream_spark.core.errors import LostFile
 from lakestream_spark.table.columns import ICEBERG_SCHEMA, OFFSET, PARTITION
 from lakestream_spark.table.runs import Run
 
@@ -74,6 +77,16 @@ def dense(file: DataFile) -> DenseFile | None:
     return DenseFile(partitions.first, offsets)
 
 
+@contextmanager
+def files_of(snapshot: Snapshot) -> Iterator[None]:
+    """A file that is found lost in the block is one of this snapshot's."""
+    try:
+        yield
+    except LostFile as lost:
+        facts = {**lost.facts, "snapshot_id": snapshot.snapshot_id}
+        raise LostFile(lost.message, **facts) from lost
+
+
 def rows_of(io: FileIO, file: DataFile) -> pa.Table:
     """Partition and offset of every row, in the file's order, deleted ones too."""
     if file.file_format != FileFormat.PARQUET:
@@ -117,9 +130,21 @@ def _read_deletes(io: FileIO, file: DataFile) -> pa.Table:
     return _read(io, file, ("file_path", "pos"))
 
 
-def _read(io: FileIO, file: DataFile, columns: Sequence[str]) -> pa.Table:
+@contextmanager
+def opened(io: FileIO, file: DataFile) -> Iterator[pq.ParquetFile]:
+    """Raises `LostFile` when it is not there."""
     try:
         with io.new_input(file.file_path).open() as stream, pq.ParquetFile(stream) as parquet:
+            yield parquet
+    except FileNotFoundError as error:
+        raise LostFile(
+            "data loss: a file of the table is not in the store", file=file.file_path
+        ) from error
+
+
+def _read(io: FileIO, file: DataFile, columns: Sequence[str]) -> pa.Table:
+    try:
+        with opened(io, file) as parquet:
             missing = set(columns) - set(parquet.schema_arrow.names)
             if not missing:
                 return parquet.read(columns=list(columns))

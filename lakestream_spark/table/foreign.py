@@ -119,11 +119,14 @@ def _check_ends(table: Table, ours: Snapshot, remedies: Remedies) -> None:
 
 
 def problem_of(
-    table: Table, lineage: Lineage, snapshot: Snapshot
+    table: Table, lineage: Lineage, snapshot: Snapshot, lost: set[str] | None = None
 ) -> Finding | HiddenOffsets | None:
-    """What is wrong with the table as of this snapshot."""
+    """What is wrong with the table as of this snapshot.
+
+    Raises `LostFile` for a file that is not there, unless `lost` takes its path.
+    """
     try:
-        change = net_change(table.io, lineage.ours, snapshot)
+        change = net_change(table.io, lineage.ours, snapshot, lost)
     except HiddenOffsets as hidden:
         return hidden
     if lineage.expired:

@@ -1,8 +1,11 @@
 """A table as readers of the stream may see it: as of its newest lawful snapshot.
 
 What always holds: a row that somebody put there without a lawful offset is not served, and one that
-somebody deleted lawfully is not either; what was found out about a snapshot is found out once.
+somebody deleted lawfully is not either; what was found out about a snapshot is found out once. A
+file that is lost is passed over, because none of its rows can be served: the rest still is.
 """
+
+from typing import NamedTuple
 
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
@@ -13,11 +16,18 @@ from lakestream_spark.table.layout import COMMIT_ID_PROPERTY
 from lakestream_spark.table.remedies import Remedies
 
 
+class _Judged(NamedTuple):
+    """The newest lawful snapshot, found without the files that are lost."""
+
+    snapshot: Snapshot | None
+    lost: frozenset[str]
+
+
 class LawfulView:
     """Turns tables into what may be served of them; one for all tables of a catalog."""
 
     def __init__(self) -> None:
-        self._judged: dict[tuple[str, int | None, str | None], Snapshot | None] = {}
+        self._judged: dict[tuple[str, int | None, str | None], _Judged] = {}
 
     def of(self, table: Table, remedies: Remedies) -> Table:
         """The table, pinned to its newest lawful snapshot with the ends that go with it."""
@@ -26,25 +36,31 @@ class LawfulView:
         if current is not None and commit_id is not None and commit_id_of(current) == commit_id:
             return _pinned(table, current, current)
         key = (str(table.metadata.table_uuid), table.metadata.current_snapshot_id, commit_id)
-        if key not in self._judged:
+        judged = self._judged.get(key)
+        if judged is None or any(table.io.new_input(path).exists() for path in judged.lost):
             # A copy of the keys: tables are loaded by several threads.
             for known in [each for each in list(self._judged) if each[0] == key[0]]:
                 self._judged.pop(known, None)
-            self._judged[key] = newest_lawful(table, remedies)
-        return _pinned(table, self._judged[key], _ours(table))
+            lost: set[str] = set()
+            found = newest_lawful(table, remedies, lost)
+            judged = self._judged[key] = _Judged(found, frozenset(lost))
+        return _pinned(table, judged.snapshot, _ours(table))
 
 
-def newest_lawful(table: Table, remedies: Remedies) -> Snapshot | None:
-    """The newest snapshot whose rows are all lawful; None when there is none."""
+def newest_lawful(table: Table, remedies: Remedies, lost: set[str]) -> Snapshot | None:
+    """The newest snapshot whose rows are all lawful; None when there is none.
+
+    `lost` takes the paths of files that are not there.
+    """
     try:
         lineage = lineage_of(table, remedies)
     except RedTable:
         return _ours(table)
     lawful = lineage.ours
-    if lineage.foreign and problem_of(table, lineage, lineage.foreign[-1]) is None:
+    if lineage.foreign and problem_of(table, lineage, lineage.foreign[-1], lost) is None:
         return lineage.foreign[-1]
     for snapshot in lineage.foreign:
-        if problem_of(table, lineage, snapshot) is not None:
+        if problem_of(table, lineage, snapshot, lost) is not None:
             break
         lawful = snapshot
     return lawful

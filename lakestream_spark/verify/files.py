@@ -19,7 +19,7 @@ from lakestream_spark.table.delta_files import mirrored_file
 from lakestream_spark.table.file_offsets import Positions, deleted_positions
 from lakestream_spark.table.runs import Run, without
 from lakestream_spark.table.upkeep.folder import TableFolder
-from lakestream_spark.verify.pinned import Pinned
+from lakestream_spark.verify.pinned import Pinned, reading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,10 +41,11 @@ def live_files(pinned: Pinned) -> list[LiveFile]:
     """The files of the pinned snapshot, in offset order; each is there, whole, and once."""
     if pinned.table is None or pinned.snapshot is None:
         return []
-    files = sorted(
-        _files(pinned.table, pinned.snapshot), key=lambda each: (each.partition, each.place)
-    )
-    listed = TableFolder(pinned.table).list()
+    with reading(pinned.table):
+        files = sorted(
+            _files(pinned.table, pinned.snapshot), key=lambda each: (each.partition, each.place)
+        )
+        listed = TableFolder(pinned.table).list()
     seen: set[str] = set()
     for file in files:
         if file.path in seen:

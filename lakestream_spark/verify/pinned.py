@@ -4,7 +4,8 @@ What always holds: the ends of the table are those of the metadata store, or tha
 what others changed below the pinned snapshot is known, from the ledger or from their snapshots.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
 from typing import Final
@@ -13,7 +14,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from lakestream_spark.core.clock import Clock
-from lakestream_spark.core.errors import Corrupt, RedTable, Rejected
+from lakestream_spark.core.errors import Corrupt, LostFile, RedTable, Rejected, Unavailable
 from lakestream_spark.metadata import Metadata
 from lakestream_spark.metadata.cells import CELL_BITS, Cell, TableChange
 from lakestream_spark.metadata.tables import Quarantined
@@ -24,6 +25,7 @@ from lakestream_spark.table.erasures import new_changes
 from lakestream_spark.table.expected import Expected, ExpectedCell
 from lakestream_spark.table.foreign import check_foreign_changes
 from lakestream_spark.table.iceberg import StreamCatalog
+from lakestream_spark.table.outage import asking
 from lakestream_spark.table.remedies import Remedies
 from lakestream_spark.table.runs import Run
 from lakestream_spark.table.spec import CatalogSpec
@@ -125,10 +127,11 @@ async def pin(site: Site, topic: Topic, asked: Asked) -> Pinned:
         if looks >= _LOOKS and differing:
             _refuse_ends(differing[0], ends, in_table, table)
         await site.clock.sleep(_REST_S)
-    _refuse_red(site, topic, table)
     changes = list(ledger.changes)
     if table is not None:
-        changes += new_changes(table, ledger).changes
+        with reading(table):
+            _refuse_red(site, topic, table)
+            changes += new_changes(table, ledger).changes
     expected = Expected(ledger.cells)
     for change in sorted(changes, key=lambda each: each.sequence_number):
         expected.apply(change)
@@ -162,9 +165,22 @@ def _refuse_ends(
     )
 
 
-def _refuse_red(site: Site, topic: Topic, table: Table | None) -> None:
-    if table is None:
-        return
+@contextmanager
+def reading(table: Table) -> Iterator[None]:
+    """What is missing in the block is lost, and what does not answer may answer later."""
+    try:
+        with asking(table.name()):
+            yield
+    except Unavailable as error:
+        if not isinstance(error.__cause__, FileNotFoundError):
+            raise
+        raise LostFile(
+            f"data loss: a file of the table is not in the store: {error.__cause__}",
+            snapshot_id=table.metadata.current_snapshot_id,
+        ) from error
+
+
+def _refuse_red(site: Site, topic: Topic, table: Table) -> None:
     layout = site.catalog.layout(topic.id, topic.name, topic.config)
     remedies = Remedies(
         catalog=site.spec.name, identifier=layout.identifier, location=layout.location

@@ -224,7 +224,7 @@ async def test_a_time_in_a_missing_object_is_data_loss_and_not_an_endless_search
             assert await log.reader.offset_of_max_timestamp(p) == TimestampedOffset(1, 200)
 
 
-async def test_a_time_in_a_segment_that_went_into_the_table_meanwhile_is_looked_for_behind() -> None:
+async def test_a_time_in_a_segment_that_is_in_the_table_by_now_is_looked_for_behind() -> None:
     async with memory_log() as log:
         (p,) = await log.topic("t")
         await log.append_batch(p, make_batch([b"x"], timestamps=[100]))
@@ -239,6 +239,6 @@ async def test_a_time_in_a_segment_that_went_into_the_table_meanwhile_is_looked_
                 await reclaimer.run_once()
             return found
 
-        log.reader._index.locate_timestamp = locate_then_lose  # type: ignore[method-assign]
+        log.reader._index.locate_timestamp = locate_then_lose  # type: ignore[method-assign,assignment]
         found = await log.reader.offset_for_timestamp(p, 50)
     assert found == TimestampedOffset(1, 200)

@@ -24,6 +24,7 @@ from lakestream_spark.table.file_offsets import HiddenOffsets, files_of, opened
 from lakestream_spark.table.foreign import commit_id_of
 from lakestream_spark.table.layout import UPKEEP_PROPERTY
 from lakestream_spark.table.runs import Run, size_of, within, without
+from lakestream_spark.table.snapshots import is_the_first
 
 _ENGINE: Final = "engine-name"
 _BATCH_ROWS: Final = 64 * 1024
@@ -76,7 +77,7 @@ def _foreign(table: Table) -> Iterator[tuple[Snapshot | None, Snapshot]]:
         parent = snapshot.parent_snapshot_id
         below = None if parent is None else table.snapshot_by_id(parent)
         # Without the one below nothing can be said; it was there when it was this one's turn.
-        if commit_id_of(snapshot) is None and (parent is None or below is not None):
+        if commit_id_of(snapshot) is None and (below is not None or is_the_first(snapshot)):
             yield below, snapshot
 
 

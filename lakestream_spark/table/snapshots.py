@@ -1,7 +1,8 @@
 """Which offsets a snapshot of a table reaches, and which snapshot reaches an offset.
 
 Pure over what one metadata file says. A snapshot of ours carries the ends of all partitions; one
-that others made (a merge, a delete) has the ends of our newest commit below it.
+that others made (a merge, a delete) has the ends of our newest commit below it. What always holds:
+where that commit has expired nobody knows the ends, and none are made up.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,17 +28,22 @@ class Point:
 
 
 def points(table: Table) -> Sequence[Point]:
-    """The snapshots that the table is made of, oldest first, as far as they are kept."""
+    """The snapshots that the table is made of, oldest first, as far as they are kept and their
+    ends are known."""
     found = []
-    ends: dict[int, int] = {}
+    ends: dict[int, int] | None = None
     for snapshot in reversed(list(ancestors_of(table.current_snapshot(), table.metadata))):
         ends = _own_ends(snapshot) or ends
-        found.append(_point(table, snapshot, ends))
+        if ends is None and is_the_first(snapshot):
+            ends = {}
+        if ends is not None:
+            found.append(_point(table, snapshot, ends))
     return found
 
 
 def ends_of_snapshot(table: Table, snapshot_id: int) -> Point:
-    """The snapshot with the ends it reaches; raises `NotFound` when it is not kept."""
+    """The snapshot with the ends it reaches; raises `NotFound` when it is not kept, or when our
+    commit below it is not."""
     snapshot = table.snapshot_by_id(snapshot_id)
     if snapshot is None:
         raise NotFound("the table keeps no such snapshot", snapshot_id=snapshot_id)
@@ -45,7 +51,13 @@ def ends_of_snapshot(table: Table, snapshot_id: int) -> Point:
         ends = _own_ends(below)
         if ends:
             return _point(table, snapshot, ends)
-    return _point(table, snapshot, {})
+        if is_the_first(below):
+            return _point(table, snapshot, {})
+    raise NotFound(
+        "nobody knows any more which offsets the snapshot reaches: it was made by others, and the "
+        "commit below it has expired; name another snapshot, or an offset",
+        snapshot_id=snapshot_id,
+    )
 
 
 def snapshot_named(table: Table, name: str) -> int:
@@ -65,6 +77,12 @@ def snapshot_reaching(table: Table, partition: int, offset: int) -> Point | None
     """
     reached = (point for point in points(table) if point.ends.get(partition, 0) > offset)
     return next(reached, None)
+
+
+def is_the_first(snapshot: Snapshot) -> bool:
+    """Of the table: then nothing was committed below it."""
+    # An expiry may take a parent's id away, so that its absence alone says nothing.
+    return snapshot.parent_snapshot_id is None and (snapshot.sequence_number or 0) <= 1
 
 
 def _own_ends(snapshot: Snapshot) -> dict[int, int]:

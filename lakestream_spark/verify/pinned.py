@@ -125,6 +125,7 @@ async def pin(site: Site, topic: Topic, asked: Asked) -> Pinned:
             break
         looks += 1
         if looks >= _LOOKS and differing:
+            await _refuse_unfinished(site, topic, table)
             _refuse_ends(differing[0], ends, in_table, table)
         await site.clock.sleep(_REST_S)
     changes = list(ledger.changes)
@@ -146,6 +147,17 @@ async def pin(site: Site, topic: Topic, asked: Asked) -> Pinned:
         quarantined=await site.metadata.tables.quarantined(topic.id),
         expected=expected,
     )
+
+
+async def _refuse_unfinished(site: Site, topic: Topic, table: Table | None) -> None:
+    """Raises `Unavailable` when the table has a commit that the store is still to be told of."""
+    intent = await site.metadata.tables.intent(topic.id)
+    if table is not None and intent and intent.commit_id == TableState.of(table).newest:
+        raise Unavailable(
+            "a commit of the topic waits to be finished: start compaction, which does it",
+            topic=topic.name,
+            commit=intent.commit_id,
+        )
 
 
 def _refuse_ends(

@@ -1,8 +1,11 @@
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
+from pyiceberg.table.update.snapshot import ExpireSnapshots
 
 from lakestream_spark.core.errors import NotFound
+from lakestream_spark.core.ids import TopicId
 from lakestream_spark.table.iceberg import StreamCatalog
 from lakestream_spark.table.snapshots import (
     ends_of_snapshot,
@@ -10,7 +13,7 @@ from lakestream_spark.table.snapshots import (
     snapshot_named,
     snapshot_reaching,
 )
-from tests.support.stream_tables import StreamTable
+from tests.support.stream_tables import StreamTable, foreign_rows
 
 
 @pytest.fixture
@@ -58,3 +61,34 @@ def test_what_is_not_kept_is_not_found(stream: StreamTable) -> None:
         ends_of_snapshot(stream.load(), 1)
     with pytest.raises(NotFound):
         snapshot_named(stream.load(), "midnight")
+
+
+def expire_our_newest_below_a_delete(stream: StreamTable) -> int:
+    """The snapshot of the delete, of whose ends nobody can tell any more."""
+    ours = [point.snapshot_id for point in points(stream.load())]
+    stream.load().delete("__offset = 5")
+    with stream.load().transaction() as transaction:
+        for snapshot_id in ours:
+            ExpireSnapshots(transaction).by_id(snapshot_id).commit()
+    current = stream.load().current_snapshot()
+    assert current is not None
+    return current.snapshot_id
+
+
+def test_a_snapshot_whose_commit_below_expired_has_no_ends_rather_than_wrong_ones(
+    stream: StreamTable,
+) -> None:
+    of_others = expire_our_newest_below_a_delete(stream)
+    with pytest.raises(NotFound, match="the commit below it has expired"):
+        ends_of_snapshot(stream.load(), of_others)
+    assert points(stream.load()) == []
+    stream.append(1)
+    assert [point.ends for point in points(stream.load())] == [{0: 7, 1: 3}]
+
+
+def test_what_others_put_into_a_new_table_reaches_nothing(stream: StreamTable) -> None:
+    table = stream.tables.load_or_create(stream.tables.layout(TopicId(uuid4()), "another"))
+    table.append(foreign_rows(table, [1]))
+    current = table.current_snapshot()
+    assert current is not None
+    assert ends_of_snapshot(table, current.snapshot_id).ends == {}

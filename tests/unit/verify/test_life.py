@@ -1,12 +1,16 @@
 """Merges, rewrites, erasures, expiry and retention keep a topic whole, and every hole is told."""
 
 import asyncio
+import signal
+import subprocess
+import sys
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import pytest
+from pyiceberg.table.update.snapshot import ExpireSnapshots
 
 from lakestream_spark.core.clock import SystemClock
 from lakestream_spark.core.ids import TopicId
@@ -18,6 +22,7 @@ from lakestream_spark.table.delta_changes import files_of
 from lakestream_spark.table.delta_log import open_log
 from lakestream_spark.table.erasures import new_changes
 from lakestream_spark.table.iceberg import StreamCatalog
+from lakestream_spark.table.steps import Step
 from lakestream_spark.table.upkeep.policy import (
     MergePolicy,
     OrphanPolicy,
@@ -28,6 +33,7 @@ from lakestream_spark.verify.mirror import check_mirror
 from lakestream_spark.verify.pinned import Asked, Pinned, Site, pin
 from tests.support.delete_files import delete_positions
 from tests.support.embedded import catalog_spec
+from tests.support.rewriting import rewrite
 from tests.support.verified import BOTH, TOPIC, Platform
 
 HASTY = UpkeepPolicy(
@@ -180,3 +186,32 @@ def test_what_was_committed_before_sums_were_kept_is_said_to_be_unknown(
         assert "200 offsets were committed before checksums were kept" in printed
         assert "[0, 210) has 9 rows" in printed
         platform.maintain(HASTY)
+
+
+def test_a_commit_that_waits_to_be_finished_is_no_damage(platform: Platform) -> None:
+    platform.send(10)
+    killed = subprocess.run(
+        [
+            *(sys.executable, "-m", "tests.support.sparkless", str(platform.folder)),
+            *("--die-at", Step.TABLE_APPENDED.name),
+        ],
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL
+    code, printed = platform.verify()
+    assert (code, "a commit of the topic waits to be finished" in printed) == (3, True), printed
+    platform.commit()
+    assert "[0, 210) has 210 rows" in whole(platform)
+
+
+def test_a_rewrite_stays_whole_when_others_expire_the_commit_below_it(platform: Platform) -> None:
+    first, ours = (each.snapshot_id for each in platform.table().snapshots())
+    platform.table().manage_snapshots().create_tag(first, "first").commit()
+    table = platform.table()
+    rewrite(table, [table.scan().to_arrow().sort_by("__offset")], row_group_rows=50)
+    with platform.table().transaction() as transaction:
+        ExpireSnapshots(transaction).by_id(ours).commit()
+    assert "[0, 200) has 200 rows" in whole(platform)
+    platform.send(10)
+    platform.commit()
+    assert "[0, 210) has 210 rows" in whole(platform)

@@ -3,8 +3,8 @@
 The Delta table lies at the Iceberg table's root and names the same files. What always holds: a
 version of ours holds exactly the files of one Iceberg snapshot, whose sequence number it carries;
 sequence numbers only grow; the same call appends, mirrors merges and deletes, repairs a log that
-lags, is missing or was changed by others, and does nothing when there is nothing to do. Every call
-blocks; callers run it in a thread.
+lags, is missing, damaged or was changed by others, and does nothing when there is nothing to do.
+Every call blocks; callers run it in a thread.
 """
 
 from collections.abc import Mapping
@@ -16,10 +16,11 @@ from deltalake.transaction import AddAction, RemoveAction
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from lakestream_spark.core.errors import Unavailable
+from lakestream_spark.core.errors import Corrupt, Unavailable
 from lakestream_spark.core.ids import TopicId
 from lakestream_spark.table import delta_changes, delta_log
 from lakestream_spark.table.delta_changes import Changes
+from lakestream_spark.table.delta_damage import LogFolder
 from lakestream_spark.table.delta_files import MirroredFile, remove_action
 
 _TRIES: Final = 10
@@ -65,7 +66,11 @@ def mirror(table: Table, topic_id: TopicId) -> MirrorResult:
 
 def _try(table: Table, snapshot: Snapshot, topic_id: TopicId) -> MirrorResult | None:
     """One look and one commit; None when somebody else's commit came between."""
-    log = delta_log.open_log(table)
+    try:
+        log = delta_log.open_log(table)
+    except Corrupt:
+        LogFolder(table).set_aside()
+        return None
     if log is None:
         delta_log.create_log(table)
         return None

@@ -16,9 +16,10 @@ from deltalake.transaction import AddAction, RemoveAction
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.table import Table
 
-from lakestream_spark.core.errors import Rejected, Unavailable
+from lakestream_spark.core.errors import Corrupt, Rejected, Unavailable
 from lakestream_spark.core.ids import TopicId
 from lakestream_spark.table.columns import PARTITION
+from lakestream_spark.table.delta_damage import LogFolder
 from lakestream_spark.table.places import canonical
 
 CONFIGURATION: Final = {
@@ -29,6 +30,8 @@ CONFIGURATION: Final = {
     "delta.logRetentionDuration": "interval 2 days",
     "delta.enableExpiredLogCleanup": "false",
 }
+_REMEDY: Final = "lakestream maintain --once, which sets it aside and makes it anew"
+_LONGEST: Final = 200
 _PROTECTION: Final = ("delta.appendOnly", "delta.deletedFileRetentionDuration")
 
 _S3_OPTIONS: Final = {
@@ -78,13 +81,19 @@ def storage_options(table: Table) -> dict[str, str]:
 
 
 def open_log(table: Table) -> DeltaTable | None:
-    """The log at its newest version; None if there is none."""
+    """The log at its newest version; None if there is none, `Corrupt` if it cannot be one."""
     try:
         log = DeltaTable(uri(table), storage_options=storage_options(table))
     except TableNotFoundError:
         return None
     except (DeltaError, OSError) as error:
-        raise Unavailable(f"the Delta log cannot be read: {error}", table=table.name()) from error
+        damage = LogFolder(table).damage()
+        if damage is not None:
+            raise Corrupt(
+                f"the Delta log is damaged: {damage}", root=table.location(), remedy=_REMEDY
+            ) from error
+        told = str(error).partition("\n")[0][:_LONGEST]
+        raise Unavailable(f"the Delta log cannot be read: {told}", table=table.name()) from error
     if log.metadata().partition_columns != [PARTITION]:
         raise Rejected(
             "somebody made another Delta table over this one; "

@@ -13,7 +13,7 @@ from deltalake import DeltaTable, Field, write_deltalake
 from deltalake.transaction import AddAction
 from pyiceberg.types import StringType
 
-from lakestream_spark.core.errors import Rejected
+from lakestream_spark.core.errors import Corrupt, Rejected, Unavailable
 from lakestream_spark.table import delta_changes, delta_log
 from lakestream_spark.table.columns import ICEBERG_SCHEMA, OFFSET, PARTITION
 from lakestream_spark.table.delta import MirrorResult, Outcome, mirror
@@ -175,6 +175,62 @@ def test_log_that_was_lost_is_made_anew(orders):
     mirrored(orders)
     rmtree(log_folder(orders))
     assert mirrored(orders).adds == 3
+
+
+def commit_file(orders: GrowingTable, version: int) -> Path:
+    return log_folder(orders) / f"{version:020d}.json"
+
+
+def lose_a_version(orders: GrowingTable) -> str:
+    commit_file(orders, 2).unlink()
+    return "version 2 is missing"
+
+
+def lose_the_first_version(orders: GrowingTable) -> str:
+    commit_file(orders, 0).unlink()
+    return "version 0 is missing"
+
+
+def tear_a_version(orders: GrowingTable) -> str:
+    commit_file(orders, 2).write_text('{"add": {"pa')
+    return "version 2 is damaged"
+
+
+def lose_the_checkpoint(orders: GrowingTable) -> str:
+    orders.log.create_checkpoint()
+    for path in log_folder(orders).glob("*.checkpoint.parquet"):
+        path.unlink()
+    return "its checkpoint is missing"
+
+
+@pytest.mark.parametrize(
+    "damage", [lose_a_version, lose_the_first_version, tear_a_version, lose_the_checkpoint]
+)
+def test_log_that_is_damaged_is_told_in_a_sentence_and_made_anew(orders, damage):
+    for _ in range(3):
+        orders.append(0)
+        mirrored(orders)
+    sentence = damage(orders)
+    with pytest.raises(Corrupt, match=sentence) as told:
+        delta_log.open_log(orders.table)
+    assert len(str(told.value)) < 400
+    assert mirrored(orders).adds == 3
+    aside = log_folder(orders).with_name("_delta_log_damaged")
+    assert list(aside.glob("*/*.json")), "kept"
+
+
+def test_log_that_cannot_be_read_for_now_is_left_alone(orders, monkeypatch):
+    orders.append(0)
+    mirrored(orders)
+    before = sorted(log_folder(orders).iterdir())
+
+    def silent(*_: object, **__: object) -> DeltaTable:
+        raise OSError("no answer\nand a trace")
+
+    monkeypatch.setattr(delta_log, "DeltaTable", silent)
+    with pytest.raises(Unavailable, match=r"the Delta log cannot be read: no answer \("):
+        mirror(orders.table, orders.topic_id)
+    assert sorted(log_folder(orders).iterdir()) == before
 
 
 def test_files_that_somebody_else_put_into_delta_are_taken_out(orders):

@@ -109,6 +109,12 @@ def drop_delta_commit(platform: Platform) -> str:
     return "Delta lacks files that Iceberg has: a commit of its log is missing .*first=_data/0/"
 
 
+def drop_older_delta_commit(platform: Platform) -> str:
+    (log,) = platform.folder.rglob("_delta_log")
+    sorted(log.glob("*.json"))[1].unlink()
+    return r"the Delta log is damaged: version 1 is missing .*remedy=lakestream maintain --once"
+
+
 def drop_extent(platform: Platform) -> str:
     def delete() -> Transaction[None]:
         yield Execute("DELETE FROM extents WHERE next_offset > $1", (IN_TABLE,))
@@ -152,6 +158,7 @@ def move_table_end(platform: Platform) -> str:
         altered_value,
         other_size,
         drop_delta_commit,
+        drop_older_delta_commit,
         drop_extent,
         drop_segment,
         damage_segment,

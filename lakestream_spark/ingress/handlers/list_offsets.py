@@ -85,7 +85,7 @@ async def _place(
     broker: Broker, topic: Topic, index: int, timestamp_ms: int, committed_only: bool
 ) -> TimestampedOffset:
     partition = find_partition(topic, index)
-    ends = (await broker.log.index.locate(partition, 0, 0)).ends
+    ends = await _ends(broker, partition)
     if timestamp_ms in (_EARLIEST, _EARLIEST_LOCAL):
         return TimestampedOffset(ends.log_start, NO_TIMESTAMP)
     if timestamp_ms == _LATEST:
@@ -93,40 +93,47 @@ async def _place(
         return TimestampedOffset(latest, NO_TIMESTAMP)
     if timestamp_ms < 0 and timestamp_ms != _NEWEST:
         return _NOT_FOUND
-    search = _newest if timestamp_ms == _NEWEST else _first_at
-    while True:
-        found = await search(broker, topic, partition, timestamp_ms, ends)
-        now = (await broker.log.index.locate(partition, 0, 0)).ends
-        # Else records went from one part to the other meanwhile, past both searches.
-        if now.table_end == ends.table_end:
-            return found
-        ends = now
+    if timestamp_ms == _NEWEST:
+        return await _newest(broker, topic, partition)
+    return await _first_at(broker, topic, partition, timestamp_ms, ends)
 
 
 async def _first_at(
     broker: Broker, topic: Topic, partition: TopicPartition, timestamp_ms: int, ends: PartitionEnds
 ) -> TimestampedOffset:
     """The first record at or after the time."""
-    old = range(ends.log_start, ends.table_end)
-    if old:
+
+    async def in_table(offsets: range) -> TimestampedOffset | None:
         history = broker.log.history
-        found = await history.offset_for_timestamp(topic, partition.number, timestamp_ms, old)
-        if found is not None:
-            return found
-    return await broker.log.reader.offset_for_timestamp(partition, timestamp_ms) or _NOT_FOUND
+        if not offsets:
+            return None
+        return await history.offset_for_timestamp(topic, partition.number, timestamp_ms, offsets)
+
+    found = await in_table(range(ends.log_start, ends.table_end))
+    if found is not None:
+        return found
+    behind = await broker.log.reader.offset_for_timestamp(partition, timestamp_ms)
+    now = await _ends(broker, partition)
+    # What went into the table meanwhile, past both searches.
+    found = await in_table(range(max(ends.table_end, now.log_start), now.table_end))
+    return found or behind or _NOT_FOUND
 
 
-async def _newest(
-    broker: Broker, topic: Topic, partition: TopicPartition, _: int, ends: PartitionEnds
-) -> TimestampedOffset:
+async def _newest(broker: Broker, topic: Topic, partition: TopicPartition) -> TimestampedOffset:
     """Of the record with the newest time; the first one where several have it."""
+    # The WAL first: what leaves it meanwhile is then found in the table.
     found = [await broker.log.reader.offset_of_max_timestamp(partition)]
+    ends = await _ends(broker, partition)
     old = range(ends.log_start, ends.table_end)
     if old:
         history = broker.log.history
         found.insert(0, await history.offset_of_max_timestamp(topic, partition.number, old))
     known = [each for each in found if each is not None]
     return max(known, key=lambda each: each.timestamp, default=_NOT_FOUND)
+
+
+async def _ends(broker: Broker, partition: TopicPartition) -> PartitionEnds:
+    return (await broker.log.index.locate(partition, 0, 0)).ends
 
 
 def _describe(request: Request, found: _Found) -> Any:

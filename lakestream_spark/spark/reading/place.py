@@ -121,10 +121,6 @@ def _at_snapshot(opened: Opened, place: AtSnapshot, log: TopicLog) -> TopicPosit
 def _at_time(opened: Opened, place: AtTime, log: TopicLog) -> TopicPosition:
     def offset(partition: int, ends: PartitionEnds) -> int:
         found = _first_at(opened, place, log, partition, ends)
-        now = opened.loop.run(opened.metadata.tables.ends(log.topic.id))[partition]
-        if now.table_end != ends.table_end:
-            # Records went from the WAL into the table meanwhile, past both searches.
-            return offset(partition, now)
         return ends.last_stable if found is None else found.offset
 
     return log.position(offset)
@@ -133,10 +129,16 @@ def _at_time(opened: Opened, place: AtTime, log: TopicLog) -> TopicPosition:
 def _first_at(
     opened: Opened, place: AtTime, log: TopicLog, partition: int, ends: PartitionEnds
 ) -> TimestampedOffset | None:
-    old = range(ends.log_start, ends.table_end)
-    if old:
-        found = opened.in_history(log.topic, partition, place.timestamp_ms, old)
-        if found is not None:
-            return found
+    def in_table(offsets: range) -> TimestampedOffset | None:
+        if not offsets:
+            return None
+        return opened.in_history(log.topic, partition, place.timestamp_ms, offsets)
+
+    found = in_table(range(ends.log_start, ends.table_end))
+    if found is not None:
+        return found
     where = TopicPartition(log.topic.id, partition)
-    return opened.loop.run(opened.wal.offset_for_timestamp(where, place.timestamp_ms))
+    behind = opened.loop.run(opened.wal.offset_for_timestamp(where, place.timestamp_ms))
+    now = opened.loop.run(opened.metadata.tables.ends(log.topic.id))[partition]
+    # What went into the table meanwhile, past both searches.
+    return in_table(range(max(ends.table_end, now.log_start), now.table_end)) or behind

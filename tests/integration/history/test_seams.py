@@ -107,6 +107,30 @@ async def test_a_time_is_found_though_its_record_goes_into_the_table_between_the
             assert await offset_at(wire, -3) == 10
 
 
+async def test_a_search_for_a_time_ends_though_every_look_finds_the_table_further_on(
+    tmp_path: Path,
+) -> None:
+    searches: list[int] = []
+    plain = WalReader.offset_for_timestamp
+
+    async with embedded_lake(tmp_path) as lake:
+
+        async def after_a_commit(
+            reader: WalReader, partition: TopicPartition, timestamp_ms: int
+        ) -> TimestampedOffset | None:
+            await send(lake.bootstrap, 1)
+            await asyncio.to_thread(compact, tmp_path)
+            searches.append(timestamp_ms)
+            return await plain(reader, partition, timestamp_ms)
+
+        await lake.metadata.topics.create(TOPIC)
+        await send(lake.bootstrap, 10)
+        async with connected(lake) as wire, asyncio.timeout(120):
+            with patch.object(WalReader, "offset_for_timestamp", after_a_commit):
+                assert await offset_at(wire, LATER_MS) == -1
+    assert searches == [LATER_MS], "the table end moved, and one more look at the table was enough"
+
+
 async def reading_after(
     work: Callable[[], Awaitable[object]], ask: Callable[[], Awaitable[Any]]
 ) -> Any:

@@ -27,7 +27,7 @@ Positions: TypeAlias = Mapping[str, frozenset[int]]
 
 _PARTITION_ID: Final = ICEBERG_SCHEMA.find_field(PARTITION).field_id
 _OFFSET_ID: Final = ICEBERG_SCHEMA.find_field(OFFSET).field_id
-_ANYTHING: Final = Run(0, 2**63 - 1)
+ANYTHING: Final = Run(0, 2**63 - 1)
 
 
 class HiddenOffsets(Exception):
@@ -60,7 +60,7 @@ def bounds(file: DataFile) -> Bounds:
 
     def between(field_id: int, kind: PrimitiveType) -> Run:
         if field_id not in lower or field_id not in upper:
-            return _ANYTHING
+            return ANYTHING
         first, last = (int(from_bytes(kind, bound[field_id])) for bound in (lower, upper))
         return Run(first, last + 1)
 

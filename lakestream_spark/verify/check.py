@@ -71,10 +71,11 @@ async def _compare(
     files = await asyncio.to_thread(live_files, pinned)
     check_counts(pinned, files)
     delta = await check_mirror(pinned, site.clock)
+    sizes = {file.path: file.size for file in files}
     looked = Looked(
         mode="full" if check_all else "sample",
-        files=len(files),
-        table_bytes=sum(file.size for file in files),
+        files=len(sizes),
+        table_bytes=sum(sizes.values()),
         cells=len(pinned.cells()),
         extents=len(extents),
         extents_read=len(chosen),

@@ -12,7 +12,7 @@ from pyiceberg.io import FileIO
 
 from lakestream_spark.core.errors import Corrupt
 from lakestream_spark.table.cells import sums_of
-from lakestream_spark.table.columns import OFFSET
+from lakestream_spark.table.columns import OFFSET, PARTITION
 from lakestream_spark.table.expected import ExpectedCell
 from lakestream_spark.table.outage import OUTAGES
 from lakestream_spark.table.runs import Run, first_outside, first_repeated, runs_of
@@ -136,6 +136,8 @@ def _within(rows: pa.Table, start: int, place: Run, file: LiveFile) -> pa.Table:
     if file.deleted:
         kept = [at for at in range(len(rows)) if start + at not in file.deleted]
         rows = rows.take(kept)
+    if file.is_shared:
+        rows = rows.filter(pc.equal(rows[PARTITION], file.partition))
     offsets = rows[OFFSET]
     inside = pc.and_(pc.greater_equal(offsets, place.first), pc.less(offsets, place.next))
     return rows.filter(inside)

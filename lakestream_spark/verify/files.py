@@ -1,22 +1,33 @@
 """The table's files by metadata alone: all there, none twice, as many rows as there should be.
 
 Exact without opening a data file: paths and sizes from one listing of the table's folder, offsets
-and rows from the snapshot's manifests, what should be there from the cells.
+and rows from the snapshot's manifests, what should be there from the cells. Of a file that does not
+tell its offsets, or has rows of several partitions, as other engines may leave them, two columns
+are read.
 """
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NoReturn
 
+import pyarrow.compute as pc
 from pyiceberg.manifest import DataFile, ManifestContent
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from lakestream_spark.core.errors import Corrupt
 from lakestream_spark.history.overlaps import Bounds, overlapping
-from lakestream_spark.table.columns import SORT_ORDER
-from lakestream_spark.table.delta_files import mirrored_file
-from lakestream_spark.table.file_offsets import Positions, deleted_positions
+from lakestream_spark.table.columns import OFFSET, PARTITION, SORT_ORDER
+from lakestream_spark.table.file_offsets import (
+    ANYTHING,
+    HiddenOffsets,
+    Positions,
+    bounds,
+    deleted_positions,
+    live_rows_of,
+)
+from lakestream_spark.table.places import relative
 from lakestream_spark.table.runs import Run, without
 from lakestream_spark.table.upkeep.folder import TableFolder
 from lakestream_spark.verify.pinned import Pinned, reading
@@ -24,7 +35,7 @@ from lakestream_spark.verify.pinned import Pinned, reading
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveFile:
-    """A data file of the snapshot, with its rows that are not deleted."""
+    """The rows of a partition in a data file of the snapshot, without those that are deleted."""
 
     path: str
     location: str
@@ -35,6 +46,8 @@ class LiveFile:
     is_sorted: bool
     """Whether the table says that its rows are in offset order."""
     deleted: frozenset[int]
+    is_shared: bool = False
+    """Whether it has rows of other partitions too, or may have."""
 
 
 def live_files(pinned: Pinned) -> list[LiveFile]:
@@ -46,18 +59,23 @@ def live_files(pinned: Pinned) -> list[LiveFile]:
             _files(pinned.table, pinned.snapshot), key=lambda each: (each.partition, each.place)
         )
         listed = TableFolder(pinned.table).list()
-    seen: set[str] = set()
+    seen: set[tuple[str, int]] = set()
     for file in files:
-        if file.path in seen:
+        if (file.path, file.partition) in seen:
             _refuse("a data file is in the snapshot twice", file)
-        seen.add(file.path)
-        if file.path not in listed:
+        seen.add((file.path, file.partition))
+        size = listed.get(file.path) if file.path != file.location else _size(pinned.table, file)
+        if size is None:
             _refuse("data loss: a data file of the table is not in the store", file)
-        if listed[file.path] != file.size:
-            _refuse(
-                f"a data file has {listed[file.path]} bytes, but the table says {file.size}", file
-            )
+        if size != file.size:
+            _refuse(f"a data file has {size} bytes, but the table says {file.size}", file)
     return files
+
+
+def _size(table: Table, file: LiveFile) -> int | None:
+    """Of a file outside of the table's folder."""
+    found = table.io.new_input(file.location)
+    return len(found) if found.exists() else None
 
 
 def _files(table: Table, snapshot: Snapshot) -> Iterator[LiveFile]:
@@ -69,26 +87,41 @@ def _files(table: Table, snapshot: Snapshot) -> Iterator[LiveFile]:
         for entry in manifest.fetch_manifest_entry(table.io)
     ]
     gone: Positions = deleted_positions(table.io, deletes)
-    specs = table.specs()
     for manifest in manifests:
-        if manifest.content is not ManifestContent.DATA:
-            continue
-        for entry in manifest.fetch_manifest_entry(table.io):
-            file = mirrored_file(entry, table, specs[manifest.partition_spec_id])
-            own = entry.data_file
-            if file.offsets is None:
-                raise Corrupt("a data file has no bounds of its offsets", file=own.file_path)
-            deleted = gone.get(own.file_path, frozenset())
-            yield LiveFile(
-                path=file.path,
-                location=own.file_path,
-                partition=file.partition,
-                place=Run(file.offsets[0], file.offsets[1] + 1),
-                rows=file.rows - len(deleted),
-                size=file.size,
-                is_sorted=_is_sorted(own, table),
-                deleted=deleted,
-            )
+        if manifest.content is ManifestContent.DATA:
+            for entry in manifest.fetch_manifest_entry(table.io):
+                yield from _parts(table, entry.data_file, gone)
+
+
+def _parts(table: Table, file: DataFile, gone: Positions) -> Iterator[LiveFile]:
+    """A file by partitions; nearly always it has one, and says so."""
+    deleted = gone.get(file.file_path, frozenset())
+    whole = LiveFile(
+        path=relative(file.file_path, table.location()) or file.file_path,
+        location=file.file_path,
+        partition=0,
+        place=Run(0, 0),
+        rows=file.record_count - len(deleted),
+        size=file.file_size_in_bytes,
+        is_sorted=_is_sorted(file, table),
+        deleted=deleted,
+    )
+    partitions, offsets = bounds(file)
+    if partitions.next - partitions.first == 1 and offsets != ANYTHING:
+        yield replace(whole, partition=partitions.first, place=offsets)
+        return
+    try:
+        rows = live_rows_of(table.io, file, gone)
+    except HiddenOffsets as hidden:
+        raise Corrupt(
+            f"a data file does not tell its offsets: {hidden}", file=file.file_path
+        ) from hidden
+    for partition in pc.unique(rows[PARTITION]).to_pylist():
+        own = rows.filter(pc.equal(rows[PARTITION], partition))[OFFSET]
+        place = Run(pc.min(own).as_py(), pc.max(own).as_py() + 1)
+        yield replace(
+            whole, partition=partition, place=place, rows=len(own), is_sorted=False, is_shared=True
+        )
 
 
 def _is_sorted(file: DataFile, table: Table) -> bool:
@@ -96,7 +129,7 @@ def _is_sorted(file: DataFile, table: Table) -> bool:
     return order is not None and order.fields == SORT_ORDER.fields
 
 
-def _refuse(sentence: str, file: LiveFile) -> None:
+def _refuse(sentence: str, file: LiveFile) -> NoReturn:
     raise Corrupt(
         sentence,
         partition=file.partition,

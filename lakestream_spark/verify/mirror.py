@@ -12,7 +12,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot, ancestors_of
 
 from lakestream_spark.core.clock import Clock
-from lakestream_spark.core.errors import Corrupt
+from lakestream_spark.core.errors import Corrupt, Rejected
 from lakestream_spark.metadata.topic_config import TopicConfig
 from lakestream_spark.table import delta_changes, delta_log
 from lakestream_spark.table.foreign import commit_id_of
@@ -51,6 +51,10 @@ async def check_mirror(pinned: Pinned, clock: Clock) -> Mirror | None:
         # It has followed a newer commit meanwhile.
         log.load_as_version(log.version() - 1)
         mirrored = _mirrored(log, pinned)
+    try:
+        delta_changes.live_files(table, snapshot)
+    except Rejected as error:
+        return Mirror(log.version(), f"it cannot be mirrored: {error.message}")
     behind = _behind(table, snapshot, mirrored)
     if not behind or (newest > mirrored and not waits):
         _compare(table, snapshot, log, mirrored)

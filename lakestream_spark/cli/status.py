@@ -11,22 +11,25 @@ from statistics import median
 from typing import Any, Final
 
 import click
+from pyiceberg.manifest import ManifestContent
 from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
 from rich.console import Console
 from rich.table import Table as Grid
 
 from lakestream_spark.cli.asking import ask, require_data
 from lakestream_spark.cli.options import Loaded, settings_options
 from lakestream_spark.core.clock import SystemClock
+from lakestream_spark.core.errors import LakestreamError, Transient
 from lakestream_spark.metadata import Metadata
 from lakestream_spark.metadata.backlog import TopicBacklog
 from lakestream_spark.metadata.topics import Topic
 from lakestream_spark.settings import Settings
 from lakestream_spark.settings.specs import catalog_spec
-from lakestream_spark.table.delta_changes import live_files
 from lakestream_spark.table.foreign import commit_id_of
 from lakestream_spark.table.iceberg import StreamCatalog
 from lakestream_spark.table.outage import asking
+from lakestream_spark.table.places import relative
 from lakestream_spark.table.upkeep.folder import TableFolder
 
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -119,9 +122,7 @@ async def _status(
     ends = (await metadata.tables.ends(topic.id)).values()
     wal = await metadata.topics.wal_bytes([topic.id])
     lag_ms = 0 if backlog is None else max(0, SystemClock().wall_ms() - backlog.oldest_ms)
-    table = await asyncio.to_thread(
-        catalog.load, catalog.layout(topic.id, topic.name, topic.config)
-    )
+    size, why = await _size_or_why(catalog, topic)
     problems = await metadata.problems.list(topic.id)
     return TopicStatus(
         topic=topic.name,
@@ -131,17 +132,40 @@ async def _status(
         lag_records=sum(each.last_stable - each.table_end for each in ends),
         lag_seconds=lag_ms / 1000,
         wal_bytes=sum(wal.values()),
-        table=TableSize() if table is None else await asyncio.to_thread(_size, table),
-        problems=tuple(f"{each.sentence}; {each.remedy}" for each in problems),
+        table=size,
+        problems=(*(f"{each.sentence}; {each.remedy}" for each in problems), *why),
     )
+
+
+async def _size_or_why(catalog: StreamCatalog, topic: Topic) -> tuple[TableSize, tuple[str, ...]]:
+    """One odd table is its own topic's sentence, and keeps no other from being shown."""
+    layout = catalog.layout(topic.id, topic.name, topic.config)
+    try:
+        table = await asyncio.to_thread(catalog.load, layout)
+        size = TableSize() if table is None else await asyncio.to_thread(_size, table)
+    except Transient:
+        raise
+    except LakestreamError as error:
+        return TableSize(), (f"the table cannot be looked at: {error}",)
+    return size, ()
+
+
+def _files(table: Table, snapshot: Snapshot) -> dict[str, int]:
+    """The sizes of the snapshot's data files by path below the table's root, whoever wrote them."""
+    return {
+        relative(file.file_path, table.location()) or file.file_path: file.file_size_in_bytes
+        for manifest in snapshot.manifests(table.io)
+        if manifest.content is ManifestContent.DATA
+        for file in (entry.data_file for entry in manifest.fetch_manifest_entry(table.io))
+    }
 
 
 def _size(table: Table) -> TableSize:
     with asking(table.name()):
         snapshot = table.current_snapshot()
-        files = {} if snapshot is None else live_files(table, snapshot)
+        files = {} if snapshot is None else _files(table, snapshot)
         listed = TableFolder(table).list()
-    sizes = [file.size for file in files.values()]
+    sizes = list(files.values())
     ours = [each.timestamp_ms for each in table.snapshots() if commit_id_of(each) is not None]
     return TableSize(
         files=len(sizes),

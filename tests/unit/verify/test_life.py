@@ -1,17 +1,23 @@
 """Merges, rewrites, erasures, expiry and retention keep a topic whole, and every hole is told."""
 
 import asyncio
+import io
+import json
 import signal
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import closing, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+import pyarrow.parquet as pq
 import pytest
+from pyiceberg.io.pyarrow import parquet_file_to_data_file
 from pyiceberg.table.update.snapshot import ExpireSnapshots
 
+from lakestream_spark.cli.exits import run
+from lakestream_spark.cli.status import status
 from lakestream_spark.core.clock import SystemClock
 from lakestream_spark.core.ids import TopicId
 from lakestream_spark.metadata import Metadata
@@ -33,7 +39,8 @@ from lakestream_spark.verify.mirror import check_mirror
 from lakestream_spark.verify.pinned import Asked, Pinned, Site, pin
 from tests.support.delete_files import delete_positions
 from tests.support.embedded import catalog_spec
-from tests.support.rewriting import rewrite
+from tests.support.local_rewriter import replace_files
+from tests.support.rewriting import data_files, rewrite
 from tests.support.verified import BOTH, TOPIC, Platform
 
 HASTY = UpkeepPolicy(
@@ -215,3 +222,39 @@ def test_a_rewrite_stays_whole_when_others_expire_the_commit_below_it(platform: 
     platform.send(10)
     platform.commit()
     assert "[0, 210) has 210 rows" in whole(platform)
+
+
+def leave_one_file_without_statistics(platform: Platform) -> Path:
+    """Another engine drops the partitioning and writes all rows anew; the file tells no bounds."""
+    with platform.table().update_spec() as update:
+        update.remove_field("__partition")
+    table = platform.table()
+    rows = table.scan().to_arrow().sort_by("__offset")
+    path = Path(table.properties["write.data.path"].removeprefix("file://")) / "plain.parquet"
+    pq.write_table(rows, path, store_schema=False, write_statistics=False)
+    new = parquet_file_to_data_file(table.io, table.metadata, str(path))
+    assert not new.lower_bounds
+    assert replace_files(table, data_files(table), [new])
+    return path
+
+
+def test_a_table_that_is_not_partitioned_any_more_and_tells_no_bounds_stays_whole(
+    platform: Platform,
+) -> None:
+    path = leave_one_file_without_statistics(platform)
+    printed = whole(platform)
+    assert "[0, 200) has 200 rows" in printed
+    assert "1 files with" in printed
+    assert "it cannot be mirrored: a data file may hold rows of several partitions" in printed
+    path.unlink()
+    code, printed = platform.verify()
+    assert (code, "plain.parquet" in printed) == (5, True), printed
+
+
+def test_one_odd_table_keeps_no_topic_from_the_status(platform: Platform) -> None:
+    leave_one_file_without_statistics(platform)
+    printed = io.StringIO()
+    with redirect_stdout(printed):
+        code = run(status, ["--data", str(platform.folder), "--json"])
+    (found,) = json.loads(printed.getvalue())["topics"]
+    assert (code, found["table"]["files"], found["table_end"]) == (0, 1, 200)

@@ -1,8 +1,8 @@
 """The record browser: any offset of a partition, from the WAL or from the table.
 
 What always holds: the record is the one that a consumer gets; where nothing is at an offset any
-more, the next one in the asked direction is found; one batch is decoded at a time, in a thread, and
-it may not grow beyond a bound.
+more, the next one in the asked direction is found, however far it is; one batch is decoded at a
+time, in a thread, and it may not grow beyond a bound.
 """
 
 import asyncio
@@ -22,8 +22,6 @@ from lakestream_spark.wal.ports import PartitionEnds
 from lakestream_spark.wal.reader import ReadRequest
 
 _MAX_BATCH_BYTES: Final = 64 * 1024 * 1024
-_TRIES: Final = 64
-"""Batches without a record that are passed over; a hole in a table is one of them."""
 
 
 class Toward(Enum):
@@ -73,16 +71,39 @@ class RecordBrowser:
     async def _search(
         self, topic: Topic, number: int, offset: int, toward: Toward, ends: PartitionEnds
     ) -> _Found | None:
-        at = offset
-        for _ in range(_TRIES):
-            if not ends.log_start <= at < ends.high_watermark:
-                return None
+        if toward is Toward.NEXT:
+            return await self._within(topic, number, range(offset, ends.high_watermark), toward)
+        return await self._last(topic, number, range(ends.log_start, offset + 1))
+
+    async def _last(self, topic: Topic, number: int, offsets: range) -> _Found | None:
+        """The last record of these offsets. Reading goes forward only, so it is closed in on:
+        backwards in growing steps to any record, then by halves between that and the end."""
+        first, after, step = offsets.stop, offsets.stop, 1
+        found: _Found | None = None
+        while found is None and first > offsets.start:
+            after, first, step = first, max(offsets.start, first - step), 2 * step
+            found = await self._within(topic, number, range(first, after), Toward.PREVIOUS)
+        while found is not None and (first := found.record.offset + 1) < after:
+            middle = (first + after) // 2
+            later = await self._within(topic, number, range(middle, after), Toward.PREVIOUS)
+            if later is None:
+                after = middle
+            found = later or found
+        return found
+
+    async def _within(
+        self, topic: Topic, number: int, offsets: range, toward: Toward
+    ) -> _Found | None:
+        """A record of these offsets: of the first batch that has any, its first or its last."""
+        at = offsets.start
+        while at < offsets.stop:
             read = await self._read(topic, TopicPartition(topic.id, number), at)
             async with self._decoding:
-                found, around = await asyncio.to_thread(_pick, read, at, toward)
+                found, after = await asyncio.to_thread(_pick, read, offsets, toward)
             if found is not None:
                 return found
-            at = around.stop if toward is Toward.NEXT else around.start - 1
+            # A hole in a table is one batch without records.
+            at = max(at + 1, after)
         return None
 
     async def _read(self, topic: Topic, partition: TopicPartition, offset: int) -> _Read:
@@ -107,19 +128,18 @@ def _check(topic: Topic, number: int, offset: int, ends: PartitionEnds) -> None:
         )
 
 
-def _pick(read: _Read, at: int, toward: Toward) -> tuple[_Found | None, range]:
-    """The record nearest to the offset in that direction, and the offsets that were looked at."""
-    around = range(at, at + 1)
+def _pick(read: _Read, offsets: range, toward: Toward) -> tuple[_Found | None, int]:
+    """The first or the last record among the offsets, and where the batches that were read end."""
     best: _Found | None = None
-    for record, append_time, offsets in _records(read.data):
-        around = range(min(around.start, offsets.start), max(around.stop, offsets.stop))
-        if record is None:
+    after = offsets.start
+    for record, append_time, around in _records(read.data):
+        after = max(after, around.stop)
+        if record is None or record.offset not in offsets:
             continue
-        if toward is Toward.NEXT and record.offset >= at:
-            return _Found(record, append_time, read), around
-        if toward is Toward.PREVIOUS and record.offset <= at:
-            best = _Found(record, append_time, read)
-    return best, around
+        best = _Found(record, append_time, read)
+        if toward is Toward.NEXT:
+            break
+    return best, after
 
 
 def _records(data: bytes) -> Iterator[tuple[Record | None, bool, range]]:

@@ -193,6 +193,21 @@ async def test_where_rows_were_erased_the_nearest_record_is_shown(
     assert (code, found) == (404, {"error": "no record is left at offset 3 or before it"})
 
 
+@pytest.mark.long
+async def test_a_record_is_found_before_a_thousand_erased_ones(page: Page, tmp_path: Path) -> None:
+    await send(page, "orders", *(Sent(None, b"v%d" % n) for n in range(1000)))
+    await compacted(tmp_path)
+    await asyncio.to_thread(erase, tmp_path, "(__offset > 3 AND __offset < 7) OR __offset > 9")
+    where = "/api/record?topic=orders&partition=0"
+    for asked, nearest in ((999, 9), (600, 9), (10, 9), (9, 9), (6, 3), (3, 3)):
+        code, found = await page.get(f"{where}&offset={asked}&toward=previous")
+        assert (code, asked, found["offset"]) == (200, asked, nearest), found
+        assert found["value"]["text"] == f"v{nearest}"
+    assert (await page.get(f"{where}&offset=5"))[1]["offset"] == 7
+    code, found = await page.get(f"{where}&offset=10")
+    assert (code, found) == (404, {"error": "no record is left at offset 10 or after it"})
+
+
 def erase(folder: Path, rows: str) -> None:
     """As another engine does it."""
     with closing(StreamCatalog.open(catalog_spec(folder))) as catalog:

@@ -8,6 +8,7 @@ from typing import Final
 import click
 
 from lakestream_spark.cli.asking import table_of
+from lakestream_spark.cli.engine_storage import DOTS, duckdb_secret, trino_files
 from lakestream_spark.cli.options import Loaded, settings_options
 from lakestream_spark.core.errors import Misconfigured
 from lakestream_spark.metadata.topic_config import TopicConfig
@@ -18,7 +19,6 @@ from lakestream_spark.spark.jars import COORDINATES
 from lakestream_spark.table.spec import CatalogSpec
 
 _SECRETS: Final = ("password", "secret", "token", "credential")
-_HIDDEN: Final = "..."
 _PASSWORD: Final = re.compile(r"(//[^/@:]*:)[^/@]*@")
 
 
@@ -94,10 +94,9 @@ def spark(place: Place) -> str:
 
 def duckdb(place: Place) -> str:
     source = place.metadata.removeprefix("file://")
-    secret = "" if place.is_local else "CREATE SECRET (TYPE s3, PROVIDER credential_chain);\n"
+    before = ["INSTALL iceberg; LOAD iceberg;", *duckdb_secret(place.catalog)]
     return (
-        "INSTALL iceberg; LOAD iceberg;\n"
-        f"{secret}"
+        "\n".join(before) + "\n"
         f"SELECT * FROM iceberg_scan('{source}') LIMIT 10;\n"
         "-- This is the newest snapshot of now; ask again for a newer one."
     )
@@ -130,6 +129,8 @@ def trino(place: Place) -> str:
             "iceberg.catalog.type=jdbc",
             "iceberg.jdbc-catalog.driver-class=org.postgresql.Driver",
             f"iceberg.jdbc-catalog.connection-url={uri}",
+            f"iceberg.jdbc-catalog.connection-user={conf.get(f'{prefix}jdbc.user', DOTS)}",
+            f"iceberg.jdbc-catalog.connection-password={DOTS}",
             f"iceberg.jdbc-catalog.catalog-name={place.catalog.name}",
             f"iceberg.jdbc-catalog.default-warehouse-dir={place.catalog.warehouse}",
             "iceberg.jdbc-catalog.schema-version=V1",
@@ -141,7 +142,7 @@ def trino(place: Place) -> str:
     return (
         f"# etc/catalog/{place.catalog.name}.properties\n"
         "connector.name=iceberg\n"
-        + "\n".join(lines)
+        + "\n".join([*lines, *trino_files(place.catalog)])
         + f"\n\n-- then\nSELECT * FROM {place.catalog.name}.{place.table} LIMIT 10;"
     )
 
@@ -196,8 +197,8 @@ def _refuse_local(place: Place, who: str) -> None:
 def _shown(properties: Mapping[str, str]) -> dict[str, str]:
     """Without secrets, which may be values of their own or within a URL."""
     return {
-        key: _HIDDEN
+        key: DOTS
         if any(secret in key.lower() for secret in _SECRETS)
-        else _PASSWORD.sub(rf"\1{_HIDDEN}@", value)
+        else _PASSWORD.sub(rf"\1{DOTS}@", value)
         for key, value in properties.items()
     }

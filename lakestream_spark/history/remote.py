@@ -80,11 +80,14 @@ class HistoryProcess:
         size = min(max_bytes, self._largest)
         question = Question.read(topic, partition, offset, size)
         charge = max(size, _SMALLEST_BYTES)
+        loop = asyncio.get_running_loop()
+        # One time for both: a client waits for neither longer.
+        deadline = loop.time() + self._answer_within_s
         with self.figures.answering("batches"):
             with self.figures.waiting():
                 await self._budget.acquire(charge, within_s=self._answer_within_s)
             try:
-                body = (await self._ask(question)).body
+                body = (await self._ask(question, deadline - loop.time())).body
             finally:
                 self._budget.release(charge)
         self.figures.served(len(body))
@@ -123,10 +126,10 @@ class HistoryProcess:
         if self._process is not None:
             await asyncio.to_thread(_end, self._process)
 
-    async def _ask(self, question: Question) -> Answer:
+    async def _ask(self, question: Question, within_s: float | None = None) -> Answer:
         body = question.to_body()
         try:
-            async with asyncio.timeout(self._answer_within_s):
+            async with asyncio.timeout(self._answer_within_s if within_s is None else within_s):
                 answer = await self._answer(body)
         except TimeoutError:
             self._end_if_silent()

@@ -136,13 +136,30 @@ async def _read_all(broker: Broker, found: list[_Found], max_bytes: int) -> list
             continue
         cut = tail.next_offset < tail.ends.high_watermark
         read = _Read(each.want, ErrorCode.none, tail.ends, tail.pieces, cut)
-        if each.want.offset < tail.ends.table_end and left > 0:
+        if each.want.offset < tail.ends.table_end:
             old.append(len(reads))
         reads.append(read)
-    old = old[: max(1, left // _LEAST_SHARE)]  # The others are served by the next fetch.
+    if old:
+        left += _make_room(reads, old[0], min(_LEAST_SHARE, max_bytes) - left)
+    # The others are served by the next fetch.
+    old = old[: max(1, left // _LEAST_SHARE)] if left > 0 else []
     for index, read in zip(old, await _read_tables(broker, found, reads, old, left), strict=True):
         reads[index] = read
     return reads
+
+
+def _make_room(reads: list[_Read], first: int, wanted: int) -> int:
+    """How many bytes tails gave back that come after the first partition to be read from a table:
+    in the client's order it comes first, and beside busy tails it would never have its turn."""
+    room = 0
+    for index in reversed(range(first + 1, len(reads))):
+        if room >= wanted:
+            break
+        read = reads[index]
+        if read.data:
+            room += len(read.data)
+            reads[index] = read._replace(data=_NOTHING, cut=True)
+    return room
 
 
 async def _read_tables(

@@ -1,7 +1,9 @@
 """Fetch requests of several partitions that are in the table."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -27,6 +29,21 @@ def produce(bootstrap: str) -> None:
     for partition in range(PARTITIONS):
         producer.produce(TOPIC, b"%d" % partition, partition=partition)
     assert producer.flush(60) == 0
+
+
+def keep_busy(bootstrap: str, partition: int) -> None:
+    """More in the WAL than an answer of the test holds."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+    for _ in range(5):
+        producer.produce(TOPIC, bytes(1000), partition=partition)
+        assert producer.flush(60) == 0
+
+
+def with_offsets(request: Any, offsets: dict[int, int]) -> Any:
+    """The same request from these offsets on, by partition."""
+    (topic,) = request.topics
+    wanted = tuple(replace(p, fetch_offset=offsets[p.partition]) for p in topic.partitions)
+    return replace(request, topics=(replace(topic, partitions=wanted),))
 
 
 def compact(folder: Path) -> None:
@@ -60,3 +77,22 @@ async def test_partitions_of_one_fetch_are_read_at_the_same_time(tmp_path: Path)
     assert [each.partition_index for each in answer.partitions] == list(range(PARTITIONS))
     values = [[r.value for r in records_in(each.records)] for each in answer.partitions]
     assert values == [[b"0"], [b"1"], [b"2"]]
+
+
+async def test_a_partition_in_the_table_has_its_turn_beside_a_busy_tail(tmp_path: Path) -> None:
+    """In the client's order, also when the tail alone would fill the answer."""
+    answered: dict[tuple[int, ...], list[int]] = {}
+    async with embedded_lake(tmp_path) as lake:
+        await lake.metadata.topics.create(TOPIC, partitions=PARTITIONS)
+        await asyncio.to_thread(produce, lake.bootstrap)
+        await asyncio.to_thread(compact, tmp_path)
+        wire = await Wire.connect(lake.address.port)
+        await asyncio.to_thread(keep_busy, lake.bootstrap, 1)
+        for order in ((0, 1), (1, 0)):
+            request = fetch_request(wire, TOPIC, partitions=order, max_bytes=1000)
+            await wire.send(with_offsets(request, {0: 0, 1: 1}))
+            _, body = await wire.receive(fetch.API_KEY, VERSION)
+            own = body.responses[0].partitions
+            answered[order] = [each.partition_index for each in own if each.records]
+        await wire.close()
+    assert answered == {(0, 1): [0], (1, 0): [1]}

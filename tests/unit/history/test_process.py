@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +15,11 @@ import uvloop
 
 from lakestream_spark.core import metrics
 from lakestream_spark.core.errors import Unavailable
+from lakestream_spark.history.link import Answer
+from lakestream_spark.history.remote import HistoryProcess
 from lakestream_spark.metadata.topics import Topic
 from lakestream_spark.table.iceberg import StreamCatalog
+from tests.support.embedded import catalog_spec
 from tests.support.history import append_rows, history_process, records_in
 from tests.support.ingress_process import eventually
 from tests.support.tables import TableFiles, rows
@@ -176,3 +180,25 @@ def test_a_broker_loads_neither_arrow_nor_pyiceberg() -> None:
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+class Silent(HistoryProcess):
+    """Has a process that never answers."""
+
+    async def _answer(self, body: bytes) -> Answer:
+        await asyncio.sleep(3600)
+        raise AssertionError("unreachable")
+
+
+async def test_waiting_for_room_and_for_the_answer_share_one_time(
+    tmp_path: Path, topic: Topic
+) -> None:
+    history = Silent(catalog_spec(tmp_path), 1024 * 1024, answer_within_s=4.0)
+    first = asyncio.create_task(history.read(topic, 0, 0, 1))
+    await asyncio.sleep(2)
+    began = time.monotonic()
+    with pytest.raises(Unavailable, match="not read in time"):
+        await history.read(topic, 0, 0, 1)
+    assert 2 < time.monotonic() - began < 5.5
+    with pytest.raises(Unavailable):
+        await first

@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import ManifestEntry, ManifestFile
 from pyiceberg.table import Table
 
 from lakestream_spark.core.errors import Unavailable
@@ -104,3 +106,26 @@ def test_a_metadata_file_is_planned_once(
     plans = TopicPlan(tables, files.layout, time.monotonic, tally)
     assert plans.newer() is plans.newer()
     assert [what for what, _ in tally.take().seconds] == [Timed.PLAN]
+
+
+def test_a_new_snapshot_is_planned_by_its_new_manifests_alone(
+    tables: StreamCatalog, files: TableFiles, two_rows: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    read = ManifestFile.fetch_manifest_entry
+
+    def noted(
+        manifest: ManifestFile, io: FileIO, discard_deleted: bool = True
+    ) -> list[ManifestEntry]:
+        opened.append(manifest.manifest_path)
+        return read(manifest, io, discard_deleted)
+
+    plans = TopicPlan(tables, files.layout, time.monotonic, Tally())
+    plans.newer()
+    for offset in (2, 3, 4):
+        append_rows(tables, files, rows(offset, [b"c"]), start=offset, end=offset + 1)
+        with monkeypatch.context() as patched:
+            patched.setattr(ManifestFile, "fetch_manifest_entry", noted)
+            plan = plans.newer()
+        assert (plan.end(0), len(plan.data)) == (offset + 1, offset)
+    assert len(opened) == len(set(opened)) == 3

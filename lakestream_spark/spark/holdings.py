@@ -65,6 +65,8 @@ class Holdings:
         """Show that the holder lives; tables that somebody else took are dropped."""
         by_lease = {lease: topic_id for topic_id, lease in self._held.items()}
         for lease in await self._leases.renew_all(list(by_lease)):
+            if self._held.get(by_lease[lease]) != lease:
+                continue  # Given back meanwhile.
             event(_log, logging.WARNING, "another job took over a table", lease=lease.name)
             self.lost(by_lease[lease])
 

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -128,14 +128,18 @@ def kill_reader(broker: Ingress) -> bool:
     return False
 
 
+def compact(folder: Path) -> None:
+    """Everything acknowledged so far goes to its table."""
+    with closing(SparklessCompaction(folder)) as compaction:
+        compaction.run_until_drained()
+
+
 def test_every_replay_gets_every_record_once_whatever_happens_below(tmp_path: Path) -> None:
     with ingress(tmp_path, *QUICK) as broker, ThreadPoolExecutor(4) as pool:
         (listening,) = broker.ready()
         create_topic(listening.kafka)
         produce(listening.kafka, 0, RECORDS // 2)
-        compaction = SparklessCompaction(tmp_path)
-        compaction.run_until_drained()
-        compaction.close()
+        compact(tmp_path)
         tables = StreamCatalog.open(catalog_spec(tmp_path))
         blows = {"merges": 0, "kills": 0}
         over = threading.Event()
@@ -173,8 +177,7 @@ def test_erased_records_leave_the_stream_and_no_consumer_waits_at_the_holes(
         (listening,) = broker.ready()
         create_topic(listening.kafka)
         produce(listening.kafka, 0, 200)
-        compaction = SparklessCompaction(tmp_path)
-        compaction.run_until_drained()
+        compact(tmp_path)
         tables = StreamCatalog.open(catalog_spec(tmp_path))
         expected = sent(200)
         assert replay(listening.kafka, 200) == expected
@@ -191,8 +194,7 @@ def test_erased_records_leave_the_stream_and_no_consumer_waits_at_the_holes(
         produce(listening.kafka, 200, 10)
         expected = {p: [*own, *sent(210)[p][100:]] for p, own in expected.items()}
         assert seen() == expected
-        compaction.run_until_drained()
-        compaction.close()
+        compact(tmp_path)
         assert seen() == expected
         tables.close()
         assert broker.stop() == 0, "".join(broker.log)

@@ -84,10 +84,10 @@ def compress(codec: Codec, data: bytes | memoryview) -> bytes:
 def _lz4_frame(data: memoryview) -> bytes:
     """A frame whose blocks are independent, as Java clients demand, without checksums of its own:
     the batch has one."""
-    parts = [_LZ4_FRAME]
+    parts: list[bytes | memoryview] = [_LZ4_FRAME]
     for start in range(0, len(data), _LZ4_BLOCK_BYTES):
         plain = data[start : start + _LZ4_BLOCK_BYTES]
-        packed = cramjam.lz4.compress_block(plain, store_size=False)
+        packed = memoryview(cramjam.lz4.compress_block(plain, store_size=False))
         if len(packed) < len(plain):
             parts += (_LZ4_SIZE.pack(len(packed)), packed)
         else:

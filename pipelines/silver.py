@@ -34,13 +34,8 @@ def silver(
     configure(level="info", form="text", context={"job": "silver"})
     catalog = installation(data, conf).catalog
     given = {"data": data, "conf": conf, "maxOffsetsPerTrigger": rest["batch_rows"]}
-    job = SilverJob(
-        topic=topic,
-        silver=f"{catalog.name}.{namespace}.{topic}",
-        quarantine=f"{catalog.name}.{namespace}.{topic}_quarantine",
-        checkpoint=rest["checkpoint"],
-        options={name: str(value) for name, value in given.items() if value is not None},
-    )
+    options = {name: str(value) for name, value in given.items() if value is not None}
+    job = SilverJob.of(catalog.name, namespace, topic, rest["checkpoint"], options)
     stop = Event()
     with submitted_session("lakestream-silver", catalog) as session, stopped_by_signals(stop):
         batch = SilverBatch(session(), job)

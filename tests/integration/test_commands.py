@@ -17,6 +17,7 @@ from lakestream_spark.cli.consume import offsets_at
 from lakestream_spark.cli.group import COMMANDS
 from tests.support.reading import Lake, lake_in
 from tests.support.shell import Shell
+from tests.support.spark import ignore_sockets_of_spark
 
 TESTS = Path(__file__).parents[1]
 
@@ -46,7 +47,7 @@ def shell(lake: Lake) -> Shell:
 
 # `skeleton` starts a platform for itself and takes it away.
 @pytest.mark.parametrize("name", sorted(COMMANDS.keys() - {"skeleton"}))
-def test_each_command_is_typed_in_some_test_of_a_running_platform(name: str) -> None:
+def test_each_command_is_named_in_some_test_of_a_running_platform(name: str) -> None:
     tests = [*(TESTS / "integration").rglob("*.py"), *(TESTS / "support").glob("*.py")]
     assert any(f'"{name}"' in path.read_text() for path in tests)
 
@@ -123,6 +124,16 @@ def test_a_time_that_a_broker_cannot_look_up_is_no_beginning(lake: Lake) -> None
 def test_a_snippet_for_an_engine_names_the_table(shell: Shell) -> None:
     assert "streams.orders" in shell("connect", "pyiceberg", "orders")
     assert "iceberg_scan(" in shell("connect", "duckdb", "orders")
+
+
+@pytest.mark.spark
+@pytest.mark.long
+@ignore_sockets_of_spark
+def test_a_full_verification_reads_every_row_in_spark(lake: Lake, shell: Shell) -> None:
+    fill(lake, "verified")
+    told = shell.json("verify", "verified", "--full")
+    assert (told["verified"], told["looked"]["mode"]) == (True, "full")
+    assert [part["rows"] for part in told["partitions"]] == [30]
 
 
 def test_a_flush_waits_until_a_compaction_has_done_it(lake: Lake, shell: Shell) -> None:

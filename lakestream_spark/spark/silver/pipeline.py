@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, Self, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
@@ -24,7 +24,15 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from lakestream_spark.core.logs import event
 from lakestream_spark.spark.silver.gate import FAILURE, PLACE, Failure, Gate
 from lakestream_spark.spark.silver.orders import typed
-from lakestream_spark.spark.silver.tables import QUARANTINE, SILVER, create, insert_new, newest
+from lakestream_spark.spark.silver.tables import (
+    QUARANTINE,
+    SILVER,
+    create,
+    identifier,
+    insert_new,
+    newest,
+)
+from lakestream_spark.table.layout import table_name
 
 _log: Final = logging.getLogger(__name__)
 REPEATED: Final = "the order came before"
@@ -41,6 +49,20 @@ class SilverJob:
     checkpoint: str
     options: dict[str, str] = field(default_factory=dict, repr=False)
     """Of the stream: `data`, `conf`, `maxOffsetsPerTrigger`."""
+
+    @classmethod
+    def of(
+        cls, catalog: str, namespace: str, topic: str, checkpoint: str, options: dict[str, str]
+    ) -> Self:
+        """Into tables that are called like the topic's own one."""
+        place, name = (catalog, *namespace.split(".")), table_name(topic)
+        return cls(
+            topic=topic,
+            silver=identifier(*place, name),
+            quarantine=identifier(*place, f"{name}_quarantine"),
+            checkpoint=checkpoint,
+            options=options,
+        )
 
 
 Judge: TypeAlias = Callable[[DataFrame], list[Failure]]

@@ -6,6 +6,7 @@ lost checkpoint) adds nothing twice and completes what is missing. One pipeline 
 a time: inserts of two do not see each other.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -14,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from lakestream_spark.spark.silver.orders import FIELDS, RECORD
 
+_LAST: Final = re.compile(r"\.(`(?:[^`]|``)+`|[^.`]+)$")
 ORIGIN: Final = ("__partition", "__offset", "__timestamp")
 SILVER: Final = {**FIELDS, **{name: RECORD[name] for name in ORIGIN}}
 QUARANTINE: Final = {
@@ -24,9 +26,20 @@ QUARANTINE: Final = {
 }
 
 
+def identifier(*names: str) -> str:
+    """A name as Spark's SQL takes it, whatever is in its parts: catalog, namespace, table."""
+    return ".".join(f"`{name.replace('`', '``')}`" for name in names)
+
+
+def namespace_of(table: str) -> str:
+    """All of a table's name but its last part, in which a dot may be quoted."""
+    found = _LAST.search(table)
+    return table[: found.start()] if found else ""
+
+
 def create(spark: SparkSession, table: str, columns: Mapping[str, str], *, days: str) -> None:
     """The table, in files of one day by the column `days`, unless it is there."""
-    spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {table.rpartition('.')[0]}")
+    spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace_of(table)}")
     listed = ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
     spark.sql(
         f"CREATE TABLE IF NOT EXISTS {table} ({listed}) USING iceberg PARTITIONED BY (days({days}))"

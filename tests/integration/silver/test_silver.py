@@ -52,15 +52,11 @@ def spark(lake: Lake) -> Iterator[SparkSession]:
 @pytest.fixture
 def job(lake: Lake, tmp_path: Path, request: pytest.FixtureRequest) -> SilverJob:
     """A topic and two tables of the test's own."""
-    name = str(request.node.originalname).removeprefix("test_")[:60]
+    # Dashes are no part of a plain name in SQL.
+    name = str(request.node.originalname).removeprefix("test_")[:60].replace("_", "-")
     lake.create(name)
-    return SilverJob(
-        topic=name,
-        silver=f"lake.silver.{name}",
-        quarantine=f"lake.silver.{name}_quarantine",
-        checkpoint=str(tmp_path / "checkpoint"),
-        options={"data": lake.data, "maxOffsetsPerTrigger": "1000"},
-    )
+    options = {"data": lake.data, "maxOffsetsPerTrigger": "1000"}
+    return SilverJob.of("lake", "silver", name, str(tmp_path / "checkpoint"), options)
 
 
 def bronze(spark: SparkSession, lake: Lake, job: SilverJob) -> DataFrame:

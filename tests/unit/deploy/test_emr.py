@@ -70,7 +70,7 @@ def test_the_entry_takes_the_arguments_it_is_given():
 
 @pytest.mark.usefixtures("aws")
 def test_submits_and_follows_to_the_end(tmp_path, monkeypatch):
-    # Packing it for real takes minutes: see the integration tests.
+    # Packing it for real fetches and packs all of Spark's side, for minutes: no test does that.
     archive = tmp_path / "lakestream.tar.gz"
     archive.write_bytes(b"packed")
     monkeypatch.setattr(submit, "package", lambda folder, python_version: archive)

@@ -62,6 +62,8 @@ class TopicStatus:
     wal_bytes: int
     table: TableSize
     problems: tuple[str, ...]
+    quarantined: int = 0
+    """Batches that were set aside because their content contradicts their header."""
 
     @property
     def is_red(self) -> bool:
@@ -134,6 +136,7 @@ async def _status(
         wal_bytes=sum(wal.values()),
         table=size,
         problems=(*(f"{each.sentence}; {each.remedy}" for each in problems), *why),
+        quarantined=len(await metadata.tables.quarantined(topic.id)),
     )
 
 
@@ -179,20 +182,22 @@ def _size(table: Table) -> TableSize:
 
 
 def _grid(found: Sequence[TopicStatus]) -> Grid:
-    names = ("topic", "high watermark", "table end", "lag", "WAL", "table", "files (median)")
-    grid = Grid(*names, "older", "last commit (UTC)", "state", box=None, pad_edge=False)
+    stream = ("topic", "high watermark", "table end", "lag", "WAL")
+    table = ("table", "files (median)", "older", "last commit (UTC)", "set aside")
+    grid = Grid(*stream, *table, "state", box=None, pad_edge=False)
     for each in found:
-        table = each.table
+        own = each.table
         grid.add_row(
             each.topic,
             str(each.high_watermark),
             str(each.table_end),
             f"{each.lag_records} records, {each.lag_seconds:.0f} s",
             _bytes(each.wal_bytes),
-            _bytes(table.bytes),
-            f"{table.files} ({_bytes(table.median_bytes)})",
-            _bytes(table.retained_bytes),
-            "never" if table.last_commit_ms is None else _time(table.last_commit_ms),
+            _bytes(own.bytes),
+            f"{own.files} ({_bytes(own.median_bytes)})",
+            _bytes(own.retained_bytes),
+            "never" if own.last_commit_ms is None else _time(own.last_commit_ms),
+            str(each.quarantined),
             each.state,
         )
     return grid

@@ -190,6 +190,11 @@ UPKEEP_DELETED_ORPHANS: Final = _page.count(
 UPKEEP_DELETED_ORPHAN_BYTES: Final = _page.count(
     "lakestream_table_deleted_orphan_bytes_total", "Bytes of the deleted orphans.", "topic"
 )
+TABLE_QUARANTINED: Final = _page.count(
+    "lakestream_table_quarantined_batches_total",
+    "Batches whose content contradicts their header, set aside by compaction.",
+    "topic",
+)
 UPKEEP_AGE: Final = _page.level(
     "lakestream_table_upkeep_age_seconds",
     "Since the topic was last looked after with every step done, by this job.",

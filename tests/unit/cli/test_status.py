@@ -9,6 +9,8 @@ from lakestream_spark.cli.exits import run
 from lakestream_spark.cli.status import status
 from lakestream_spark.metadata import Metadata
 from lakestream_spark.metadata.problems import Problem
+from lakestream_spark.metadata.tables import Quarantined
+from lakestream_spark.table.commit import lease_name
 from tests.support.verified import TOPIC, Platform
 
 
@@ -18,6 +20,27 @@ async def redden(metadata: Metadata) -> None:
     assert lease is not None
     problem = Problem(topic.id, None, "somebody dropped the table", "restore it", 0)
     await metadata.problems.report(lease, problem)
+
+
+async def set_aside(metadata: Metadata) -> None:
+    topic = await metadata.topics.get(TOPIC)
+    lease = await metadata.leases.try_acquire(lease_name(topic.id), "test", 1.0)
+    assert lease is not None
+    batch = Quarantined(0, 0, 2, "file:///quarantine/0.batch", "its content is no records")
+    await metadata.tables.finish(lease, topic.id, "commit", {0: 2}, [batch])
+
+
+def test_batches_that_were_set_aside_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    platform = Platform(folder=tmp_path)
+    platform.send(2)
+    platform.with_metadata(set_aside)
+    assert run(status, ["--data", str(tmp_path), "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["topics"]
+    assert found["quarantined"] == 1
+    assert run(status, ["--data", str(tmp_path)]) == 0
+    assert "set aside" in capsys.readouterr().out
 
 
 def test_bytes_lag_and_problems_are_shown(

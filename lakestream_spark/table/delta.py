@@ -2,9 +2,9 @@
 
 The Delta table lies at the Iceberg table's root and names the same files. What always holds: a
 version of ours holds exactly the files of one Iceberg snapshot, whose sequence number it carries;
-sequence numbers only grow; the same call appends, mirrors merges and deletes, repairs a log that
-lags, is missing, damaged or was changed by others, and does nothing when there is nothing to do.
-Every call blocks; callers run it in a thread.
+a smaller number follows only when the table itself was rolled back; the same call appends, mirrors
+merges and deletes, repairs a log that lags, is missing, damaged or was changed by others, and does
+nothing when there is nothing to do. Every call blocks; callers run it in a thread.
 """
 
 from collections.abc import Mapping
@@ -22,6 +22,7 @@ from lakestream_spark.table import delta_changes, delta_log
 from lakestream_spark.table.delta_changes import Changes
 from lakestream_spark.table.delta_damage import LogFolder
 from lakestream_spark.table.delta_files import MirroredFile, remove_action
+from lakestream_spark.table.outage import asking
 
 _TRIES: Final = 10
 
@@ -58,7 +59,8 @@ def mirror(table: Table, topic_id: TopicId) -> MirrorResult:
         return MirrorResult(outcome=Outcome.UP_TO_DATE, sequence_number=0)
     # Again and again from the start: each try looks at the newest log and decides anew.
     for _ in range(_TRIES):
-        result = _try(table, snapshot, topic_id)
+        with asking(table.name()):
+            result = _try(table, snapshot, topic_id)
         if result is not None:
             return result
     raise Unavailable("others keep writing to the Delta log", table=table.name())
@@ -77,7 +79,7 @@ def _try(table: Table, snapshot: Snapshot, topic_id: TopicId) -> MirrorResult | 
     goal = snapshot.sequence_number or 0
     mirrored, own_version = delta_log.marks(log, topic_id)
     is_ours = own_version == log.version()
-    if mirrored is not None and (goal < mirrored or (goal == mirrored and is_ours)):
+    if mirrored is not None and _is_there(table, goal, mirrored, is_ours):
         return MirrorResult(outcome=Outcome.UP_TO_DATE, sequence_number=mirrored)
     if delta_changes.files_with_deletes(table, snapshot):
         return MirrorResult(outcome=Outcome.HAS_DELETES, sequence_number=mirrored or 0)
@@ -99,12 +101,20 @@ def _try(table: Table, snapshot: Snapshot, topic_id: TopicId) -> MirrorResult | 
     )
 
 
+def _is_there(table: Table, goal: int, mirrored: int, is_ours: bool) -> bool:
+    if goal < mirrored:
+        # Numbers are not used again: who knows of the mirrored one and is below it was rolled back,
+        # who does not has an older view.
+        return getattr(table.metadata, "last_sequence_number", 0) < mirrored
+    return goal == mirrored and is_ours
+
+
 def _actions(
     changes: Changes, ends: Mapping[int, int], snapshot: Snapshot
 ) -> list[AddAction | RemoveAction]:
     at_ms = snapshot.timestamp_ms
     removes = (
-        remove_action(path, leaving.partition, leaving.size, at_ms=at_ms)
+        remove_action(path, leaving.partition, leaving.size)
         for path, leaving in changes.removes.items()
     )
     adds = (

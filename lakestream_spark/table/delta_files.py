@@ -26,6 +26,8 @@ _PARTITION_ID: Final = ICEBERG_SCHEMA.find_field(PARTITION).field_id
 _OFFSET_ID: Final = ICEBERG_SCHEMA.find_field(OFFSET).field_id
 _TIMESTAMP_ID: Final = ICEBERG_SCHEMA.find_field(TIMESTAMP).field_id
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_END_OF_TIME_MS: Final = 253_370_764_800_000
+"""The year 9999."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,12 +69,14 @@ class MirroredFile:
         }
 
 
-def remove_action(path: str, partition: int, size: int, *, at_ms: int) -> RemoveAction:
+def remove_action(path: str, partition: int, size: int) -> RemoveAction:
     # Never a data change: an append-only table refuses those, and only we take files out of it.
+    # Not deleted before the calendar ends: VACUUM LITE deletes what the log says was removed long
+    # enough ago, wherever it lies, and Iceberg's older snapshots still need it.
     return RemoveAction(
         path=path,
         data_change=False,
-        deletion_timestamp=at_ms,
+        deletion_timestamp=_END_OF_TIME_MS,
         size=size,
         partition_values={PARTITION: str(partition)},
     )

@@ -144,7 +144,8 @@ def deletes_of_a_foreign_engine_are_settled_first(lake: Lake) -> None:
 def vacuum_takes_nothing(lake: Lake) -> None:
     before = files_below(lake.root / "_data") | files_below(lake.root / "_iceberg")
     lake.spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
-    lake.sql(f"VACUUM delta.`{lake.root}` RETAIN 0 HOURS")
+    for kind in ("LITE", ""):
+        lake.sql(f"VACUUM delta.`{lake.root}` {kind} RETAIN 0 HOURS")
     lake.orders.log.vacuum(
         retention_hours=0, dry_run=False, enforce_retention_duration=False, full=True
     )

@@ -135,6 +135,19 @@ def test_older_view_of_the_table_leaves_a_newer_delta_alone(orders):
     assert orders.log.version() == version
 
 
+def test_rows_that_were_rolled_back_leave_delta_at_once(orders):
+    orders.append()
+    mirrored(orders)
+    ours = orders.table.current_snapshot().snapshot_id
+    orders.table.append(orders.table.scan().to_arrow())
+    mirrored(orders)
+    orders.table.manage_snapshots().rollback_to_snapshot(ours).commit()
+    assert mirrored(orders).full
+    assert mirrored(orders).outcome is Outcome.UP_TO_DATE
+    orders.append()
+    assert not mirrored(orders).full
+
+
 def test_deleted_rows_leave_both_formats_and_no_reader_sees_the_rest_again(orders):
     orders.append(values=[b"a", b"b", b"c"])
     orders.append()
@@ -315,6 +328,15 @@ def test_vacuum_of_delta_rs_takes_nothing(orders):
     scan = orders.table.scan(snapshot_id=before).to_arrow()
     assert scan.num_rows == len(rows_before)
     mirrored(orders)
+
+
+def test_no_vacuum_by_the_log_may_ever_take_a_removed_file(orders):
+    orders.append(0, 1)
+    mirrored(orders)
+    orders.table.delete(f"{PARTITION} = 1")
+    mirrored(orders)
+    (removed,) = removes(orders)
+    assert int(str(removed["deletionTimestamp"])) > 200_000_000_000_000
 
 
 def test_delta_versions_of_a_mirrored_snapshot_stay_readable(orders):

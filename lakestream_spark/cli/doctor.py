@@ -22,13 +22,17 @@ from lakestream_spark.cli.asking import metadata_of
 from lakestream_spark.cli.broker_address import listens
 from lakestream_spark.cli.options import Loaded, settings_options
 from lakestream_spark.cli.output import cell, console, grid
-from lakestream_spark.core.errors import LakestreamError
+from lakestream_spark.core.errors import LakestreamError, RedTable
+from lakestream_spark.metadata import Metadata
+from lakestream_spark.metadata.topics import Topic
 from lakestream_spark.objectstore.spec import StoreSpec
 from lakestream_spark.settings import Settings
 from lakestream_spark.settings.storage import catalog_spec, wal_stores
 from lakestream_spark.spark.jars import jar_paths, require_java, require_pyspark
 from lakestream_spark.spark.jvm import archive_path
+from lakestream_spark.table.append import TableState
 from lakestream_spark.table.iceberg import StreamCatalog
+from lakestream_spark.table.in_step import check_not_beyond
 from lakestream_spark.table.spec import CatalogSpec
 
 _PROBE_PREFIX: Final = "doctor/"
@@ -86,6 +90,7 @@ async def examine(settings: Settings) -> list[Finding]:
     checks += [
         (f"catalog {spec.name}", _in_thread(lambda: _catalog(spec))),
         ("warehouse", _in_thread(lambda: _warehouse(spec))),
+        ("tables", lambda: _tables(settings, spec)),
         ("broker", _in_thread(lambda: _broker(settings))),
     ]
     return [await _tried(what, check) for what, check in checks]
@@ -186,6 +191,37 @@ def _catalog(spec: CatalogSpec) -> str:
     with closing(StreamCatalog.open(spec)) as catalog:
         namespaces = catalog.namespaces()
     return f"{spec.properties.get('type', 'sql')}, {len(namespaces)} namespaces"
+
+
+async def _tables(settings: Settings, spec: CatalogSpec) -> str:
+    """Whether each table and the metadata store are of one time, and the table is lawful."""
+    red: dict[str, RedTable] = {}
+    async with metadata_of(settings) as metadata:
+        topics = await metadata.topics.list()
+        with closing(StreamCatalog.open(spec)) as catalog:
+            for topic in topics:
+                try:
+                    await _table(metadata, catalog, topic)
+                except RedTable as error:
+                    red[topic.name] = error
+    if red:
+        name, first = next(iter(red.items()))
+        raise Sick(
+            f"{len(red)} of {len(topics)} are red; {name}: {first.message}",
+            str(first.facts["remedy"]),
+        )
+    return f"those of {len(topics)} topics fit what the metadata store knows"
+
+
+async def _table(metadata: Metadata, catalog: StreamCatalog, topic: Topic) -> None:
+    layout = catalog.layout(topic.id, topic.name, topic.config)
+    before = await metadata.tables.ends(topic.id)
+    table = await asyncio.to_thread(catalog.check, layout, before)
+    if table is not None:
+        # Asked again: what is in the table by now was given out by now.
+        after = await metadata.tables.ends(topic.id)
+        ends = TableState.of(table).ends
+        check_not_beyond(ends, after, table.metadata.current_snapshot_id)
 
 
 def _warehouse(spec: CatalogSpec) -> str:

@@ -86,21 +86,20 @@ class TableState(NamedTuple):
         return cls(
             topic_id=TopicId(UUID(properties[TOPIC_ID_PROPERTY])),
             ends=decode_ends(properties.get(ENDS_PROPERTY, "")),
-            commit_ids=frozenset(_commit_ids(table)),
+            commit_ids=commit_ids_of(table),
             newest=properties.get(COMMIT_ID_PROPERTY),
         )
 
 
-def _commit_ids(table: Table) -> Iterator[str]:
+def commit_ids_of(table: Table) -> frozenset[str]:
     """Of the commits whose rows are in the table: a snapshot that was rolled back has none."""
+    return frozenset(_commit_ids(table))
+
+
+def _commit_ids(table: Table) -> Iterator[str]:
     for snapshot in ancestors_of(table.current_snapshot(), table.metadata):
         if snapshot.summary and COMMIT_ID_PROPERTY in snapshot.summary:
             yield str(snapshot.summary[COMMIT_ID_PROPERTY])
-
-
-def is_done(state: TableState, append: TableAppend) -> bool:
-    """Whether the append's own snapshot is one that the table is made of."""
-    return str(append.commit_id) in state.commit_ids
 
 
 def decide(state: TableState, append: TableAppend) -> Verdict:
@@ -108,7 +107,8 @@ def decide(state: TableState, append: TableAppend) -> Verdict:
 
     Look for our own commit first: after it the ends differ from our starts, and rightly so.
     """
-    if is_done(state, append) or str(append.commit_id) == state.newest:
+    commit_id = str(append.commit_id)
+    if commit_id in state.commit_ids or commit_id == state.newest:
         return Verdict.ALREADY_DONE
     if any(state.ends.get(partition, 0) != start for partition, start in append.starts.items()):
         return Verdict.STALE

@@ -13,6 +13,7 @@ from random import Random
 from typing import Final, Protocol
 from uuid import UUID, uuid4
 
+from lakestream_spark.core import metrics
 from lakestream_spark.core.clock import Clock
 from lakestream_spark.core.errors import LakestreamError
 from lakestream_spark.core.ids import TopicId
@@ -23,10 +24,11 @@ from lakestream_spark.metadata.leases import Lease
 from lakestream_spark.metadata.tables import Intent, PlannedRange, Quarantined
 from lakestream_spark.metadata.topic_config import TopicConfig
 from lakestream_spark.metadata.topics import Topic
-from lakestream_spark.table.append import TableAppend, Verdict
+from lakestream_spark.table.append import TableAppend, TableState, Verdict
 from lakestream_spark.table.cells import committed_cells
 from lakestream_spark.table.files import DataFile
 from lakestream_spark.table.iceberg import StreamCatalog
+from lakestream_spark.table.in_step import Known, check_equal, check_not_beyond
 from lakestream_spark.table.steps import Reached, Step, unobserved
 
 DELTA: Final = "delta"
@@ -35,6 +37,8 @@ _log: Final = logging.getLogger(__name__)
 
 class TableLedger(Protocol):
     """Intents and table ends, every write guarded by the lease."""
+
+    async def ends(self, topic_id: TopicId) -> Known: ...
 
     async def intent(self, topic_id: TopicId) -> Intent | None: ...
 
@@ -81,12 +85,17 @@ class TableCommitter:
         self._reached = reached
 
     async def recover(self, lease: Lease, topic: Topic) -> None:
-        """Finish or undo what an earlier holder began."""
+        """Finish or undo what an earlier holder began.
+
+        Raises `RedTable` when the table is none that we may append to.
+        """
         intent = await self._ledger.intent(topic.id)
         if intent is not None:
             append = TableAppend.from_body(UUID(intent.commit_id), intent.body)
             await self._carry_out(lease, topic, append)
         else:
+            known = await self._ledger.ends(topic.id)
+            await asyncio.to_thread(_check, self._catalog, topic, known)
             await self._mirror(topic)
 
     async def commit(
@@ -128,6 +137,7 @@ class TableCommitter:
                 *(append.ends, append.quarantined, committed_cells(append)),
             )
             self._reached(Step.ENDS_MOVED)
+            _tell_set_aside(topic, append.quarantined)
             await self._mirror(topic)
         return verdict
 
@@ -139,24 +149,55 @@ class TableCommitter:
             await asyncio.to_thread(_mirror, self._catalog, topic)
         except LakestreamError as error:
             event(_log, logging.WARNING, "Delta is late", topic=topic.name, error=error)
+        except Exception:
+            # Whatever it is: the rows are in the table, and the next commit must not wait.
+            _log.exception("Delta of topic %s is late", topic.name)
         else:
             self._reached(Step.DELTA_MIRRORED)
 
     async def _append_until_known(self, topic: Topic, append: TableAppend) -> Verdict:
         """Each try reloads the table and looks for the commit id first: repeating is safe."""
         layout = self._catalog.layout(topic.id, topic.name, topic.config)
+        # Before the table is looked at: what the store knows by now, the table must have.
+        known = await self._ledger.ends(topic.id)
         return await retrying(
-            lambda: asyncio.to_thread(self._catalog.append, layout, append),
+            lambda: asyncio.to_thread(self._catalog.append, layout, append, known),
             backoff=self._backoff,
             clock=self._clock,
             random=self._random,
         )
 
 
+def _tell_set_aside(topic: Topic, quarantined: Sequence[Quarantined]) -> None:
+    for each in quarantined:
+        metrics.TABLE_QUARANTINED.of(topic.name).add()
+        event(
+            _log,
+            logging.WARNING,
+            "a batch was set aside, its offsets have no rows",
+            topic=topic.name,
+            partition=each.partition,
+            first=each.first,
+            next=each.next,
+            reason=each.reason,
+            path=each.path,
+        )
+
+
+def _check(catalog: StreamCatalog, topic: Topic, known: Known) -> None:
+    """Raises `RedTable`; by the holder of the lease, who has no commit under way."""
+    table = catalog.check(catalog.layout(topic.id, topic.name, topic.config), known)
+    if table is not None:
+        ends, snapshot_id = TableState.of(table).ends, table.metadata.current_snapshot_id
+        check_not_beyond(ends, known, snapshot_id)
+        check_equal(ends, known, snapshot_id)
+
+
 def _mirror(catalog: StreamCatalog, topic: Topic) -> None:
+    """Raises `RedTable` when the table holds what does not belong to the stream."""
     # Here and not above: most tables have no Delta log.
     from lakestream_spark.table.delta import mirror
 
-    table = catalog.load(catalog.layout(topic.id, topic.name, topic.config))
+    table = catalog.check(catalog.layout(topic.id, topic.name, topic.config))
     if table is not None:
         mirror(table, topic.id)

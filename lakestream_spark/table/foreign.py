@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot, ancestors_of
 
-from lakestream_spark.core.errors import RedTable
+from lakestream_spark.core.errors import Corrupt, RedTable
+from lakestream_spark.table import earlier
 from lakestream_spark.table.changes import Change, Runs, net_change
 from lakestream_spark.table.file_offsets import HiddenOffsets
 from lakestream_spark.table.layout import COMMIT_ID_PROPERTY, ENDS_PROPERTY, decode_ends
@@ -58,6 +60,7 @@ def check_foreign_changes(table: Table, remedies: Remedies) -> None:
     """Raises `RedTable` when nothing may be appended to the table as it is."""
     check_shape(table, remedies)
     lineage = lineage_of(table, remedies)
+    _check_numbers(table, remedies)
     if not lineage.foreign:
         return
     if problem_of(table, lineage, lineage.foreign[-1]) is None:
@@ -97,15 +100,36 @@ def _without_our_commit(table: Table, foreign: list[Snapshot], remedies: Remedie
             remedy=remedies.set_properties(stamp_of(ours)),
         )
     mine = next((s for s in table.snapshots() if commit_id_of(s) == commit_id), None)
-    if mine is None and foreign:
+    if mine is None and foreign and not any(_is_of_other_ends(s, table) for s in foreign):
         # Rows of ours are still there, perhaps; the offsets tell.
         return Lineage(None, tuple(reversed(foreign)), expired=True)
+    if mine is None:
+        remedy = remedies.restore(earlier.in_log(table, lambda found: _holds(found, commit_id)))
+    else:
+        remedy = remedies.set_current(mine.snapshot_id)
     raise RedTable(
         "somebody rolled the table back, or put other contents into it: our newest commit is not "
         "below its current snapshot",
         snapshot_id=table.metadata.current_snapshot_id,
-        remedy=remedies.restore() if mine is None else remedies.set_current(mine.snapshot_id),
+        remedy=remedy,
     )
+
+
+def _is_of_other_ends(snapshot: Snapshot, table: Table) -> bool:
+    """Whether it was made before our newest commit, which expired: then that was rolled back.
+
+    In a lawful expiry the walk down ends at the missing commit, above all that came before it.
+    """
+    if commit_id_of(snapshot) is not None:
+        return True
+    ends = snapshot.summary and snapshot.summary.additional_properties.get(ENDS_PROPERTY)
+    return ends is not None and ends != table.properties.get(ENDS_PROPERTY)
+
+
+def _holds(metadata: TableMetadata, commit_id: str) -> bool:
+    """Whether the commit is one that the metadata's current snapshot is made of."""
+    below = ancestors_of(metadata.current_snapshot(), metadata)
+    return any(commit_id_of(snapshot) == commit_id for snapshot in below)
 
 
 def _check_ends(table: Table, ours: Snapshot, remedies: Remedies) -> None:
@@ -116,6 +140,26 @@ def _check_ends(table: Table, ours: Snapshot, remedies: Remedies) -> None:
             snapshot_id=ours.snapshot_id,
             remedy=remedies.set_properties(stamp),
         )
+
+
+def _check_numbers(table: Table, remedies: Remedies) -> None:
+    """Where no snapshot of ours tells what the ends should be."""
+    try:
+        decode_ends(table.properties.get(ENDS_PROPERTY, ""))
+    except Corrupt as error:
+        raise RedTable(
+            f"somebody changed the table property {ENDS_PROPERTY}: {error}",
+            snapshot_id=table.metadata.current_snapshot_id,
+            remedy=remedies.restore(earlier.in_log(table, _has_ends)),
+        ) from error
+
+
+def _has_ends(metadata: TableMetadata) -> bool:
+    try:
+        decode_ends(metadata.properties.get(ENDS_PROPERTY, ""))
+    except Corrupt:
+        return False
+    return True
 
 
 def problem_of(

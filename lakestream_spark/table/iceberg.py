@@ -8,6 +8,7 @@ not by its name. Every call blocks; callers run it in a thread.
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Self
 
 from pyiceberg.catalog import Catalog
@@ -19,18 +20,26 @@ from pyiceberg.exceptions import (
     TableAlreadyExistsError,
 )
 from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.typedef import Identifier
 
 from lakestream_spark.core.errors import RedTable, Unavailable
 from lakestream_spark.core.ids import TopicId
 from lakestream_spark.metadata.topic_config.lakestream import NAMESPACE
-from lakestream_spark.table import folders
-from lakestream_spark.table.append import TableAppend, TableState, Verdict, decide, is_done
+from lakestream_spark.table import earlier, folders, in_step
+from lakestream_spark.table.append import TableAppend, TableState, Verdict, commit_ids_of, decide
 from lakestream_spark.table.columns import ICEBERG_SCHEMA, PARTITION_SPEC, SORT_ORDER
 from lakestream_spark.table.foreign import check_foreign_changes
+from lakestream_spark.table.in_step import NOTHING_KNOWN, Known
 from lakestream_spark.table.lawful import LawfulView
-from lakestream_spark.table.layout import TOPIC_ID_PROPERTY, TableLayout
-from lakestream_spark.table.outage import asking
+from lakestream_spark.table.layout import (
+    ENDS_PROPERTY,
+    TOPIC_ID_PROPERTY,
+    TableLayout,
+    encode_ends,
+)
+from lakestream_spark.table.outage import DAMAGES, asking
+from lakestream_spark.table.places import canonical
 from lakestream_spark.table.remedies import Remedies
 from lakestream_spark.table.spec import CatalogSpec
 from lakestream_spark.table.transactions import commit
@@ -72,10 +81,13 @@ class StreamCatalog:
         )
 
     def load(self, layout: TableLayout) -> Table | None:
-        """The topic's table with its newest metadata, by whatever name; None if it has none yet."""
+        """The topic's table with its newest metadata, by whatever name; None if it has none yet.
+
+        Raises `RedTable` when its metadata file is damaged.
+        """
         with asking(layout.identifier):
             for identifier in (layout.identifier, self._found.get(layout.topic_id)):
-                table = None if identifier is None else self._load(identifier)
+                table = None if identifier is None else self._load_whole(identifier, layout)
                 if table is not None and _is_of(table, layout):
                     return table
             # Before the first commit there is nothing to look for among many tables.
@@ -108,23 +120,44 @@ class StreamCatalog:
             raise Unavailable("the table was not made", table=".".join(layout.identifier))
         return table
 
-    def append(self, layout: TableLayout, append: TableAppend) -> Verdict:
+    def check(self, layout: TableLayout, known: Known = NOTHING_KNOWN) -> Table | None:
+        """The topic's table, to which we may append; None if it has none yet.
+
+        `known` was read before. Raises `RedTable` when others changed the table so that nothing may
+        be added, dropped it, or put an older state of it back.
+        """
+        table = self.load(layout)
+        ends = in_step.table_ends(known)
+        if table is None and ends:
+            raise self._gone(layout, ends)
+        if table is not None:
+            self._check(table, layout, known)
+        return table
+
+    def append(
+        self, layout: TableLayout, append: TableAppend, known: Known = NOTHING_KNOWN
+    ) -> Verdict:
         """Commit the files once; the verdict says whether this call did, or another had before.
 
         Raises `Unavailable` when the table changed meanwhile and nothing was committed,
-        `OutcomeUnknown` when only a look for the commit id can tell, and `RedTable` when others
-        changed the table so that nothing may be added.
+        `OutcomeUnknown` when only a look for the commit id can tell, and `RedTable` as `check`
+        does, or when the metadata store is older than the table.
         """
         table = self.load(layout)
-        if table is None and any(append.starts.values()):
-            raise self._gone(layout)
+        had = in_step.table_ends(known) or append.starts
+        if table is None and any(had.values()):
+            raise self._gone(layout, had)
         if table is None or table.name() != layout.identifier:
             table = self.load_or_create(layout)
+        if str(append.commit_id) in commit_ids_of(table):
+            return Verdict.ALREADY_DONE
+        self._check(table, layout, known)
         state = TableState.of(table)
-        with asking(layout.identifier):
-            if not is_done(state, append):
-                check_foreign_changes(table, self._remedies(layout))
+        if known:
+            in_step.check_not_beyond(state.ends, known, table.metadata.current_snapshot_id)
         verdict = decide(state, append)
+        if verdict is Verdict.STALE and _is_of_now(append, known):
+            in_step.check_equal(state.ends, known, table.metadata.current_snapshot_id)
         if verdict is Verdict.APPLY:
             changed = {
                 key: value
@@ -142,6 +175,30 @@ class StreamCatalog:
                 self._catalog.drop_table(table.name())
             folders.remove(self._spec.file_io(), layout.location)
 
+    def _check(self, table: Table, layout: TableLayout, known: Known) -> None:
+        with asking(layout.identifier):
+            check_foreign_changes(table, replace(self._remedies(layout), identifier=table.name()))
+            ends = TableState.of(table).ends
+            lost = in_step.is_behind(ends, known)
+            if lost is not None:
+                raise RedTable(
+                    f"somebody put an older state of the table back: it has partition {lost} up to "
+                    f"offset {ends.get(lost, 0)}, and had it up to {known[lost].table_end}",
+                    snapshot_id=table.metadata.current_snapshot_id,
+                    remedy=self._restore(layout, in_step.table_ends(known)),
+                )
+
+    def _load_whole(self, identifier: Identifier, layout: TableLayout) -> Table | None:
+        try:
+            return self._load(identifier)
+        except DAMAGES as error:
+            raise RedTable(
+                f"the metadata file of {'.'.join(identifier)} is damaged: {error}",
+                snapshot_id=None,
+                remedy="bring the file back from a back-up or a bucket version; or else go back to "
+                f"the state before it: {self._restore(layout, {})}",
+            ) from error
+
     def _load(self, identifier: Identifier) -> Table | None:
         try:
             return self._catalog.load_table(identifier)
@@ -151,7 +208,9 @@ class StreamCatalog:
     def _search(self, layout: TableLayout) -> Table | None:
         for namespace in self._namespaces(layout):
             for identifier in self._tables_in(namespace):
-                table = self._load(identifier)
+                table = None
+                with suppress(*DAMAGES):
+                    table = self._load(identifier)
                 if table is not None and _is_of(table, layout):
                     self._found[layout.topic_id] = identifier
                     return table
@@ -177,6 +236,8 @@ class StreamCatalog:
         if other is None or _is_of(other, layout):
             return
         topic_id = other.properties.get(TOPIC_ID_PROPERTY)
+        if canonical(other.location()) == canonical(layout.location):
+            raise self._unnamed(layout)
         if topic_id is None:
             raise RedTable(
                 "the name belongs to a table that is not a stream's",
@@ -201,21 +262,46 @@ class StreamCatalog:
         order.commit()
         creation.commit_transaction()
 
-    def _gone(self, layout: TableLayout) -> RedTable:
-        folder = f"{layout.location}/_iceberg"
-        files = folders.names_in(self._spec.file_io(), folder)
-        newest = max((name for name in files if name.endswith(".metadata.json")), default=None)
-        remedies = self._remedies(layout)
+    def _gone(self, layout: TableLayout, had: Mapping[int, int]) -> RedTable:
+        with asking(layout.identifier):
+            found = self._load(layout.identifier)
+            if found is not None and canonical(found.location()) == canonical(layout.location):
+                return self._unnamed(layout)
+            return RedTable(
+                "somebody dropped the table", snapshot_id=None, remedy=self._restore(layout, had)
+            )
+
+    def _unnamed(self, layout: TableLayout) -> RedTable:
         return RedTable(
-            "somebody dropped the table",
+            f"somebody removed or changed the table property {TOPIC_ID_PROPERTY}",
             snapshot_id=None,
-            remedy=remedies.restore(None if newest is None else f"{folder}/{newest}"),
+            remedy=self._remedies(layout).set_properties({TOPIC_ID_PROPERTY: str(layout.topic_id)}),
         )
+
+    def _restore(self, layout: TableLayout, had: Mapping[int, int]) -> str:
+        """The way back to the newest metadata with these ends, or else to the newest of all.
+
+        The newest of all may be an attempt that was never committed.
+        """
+        io, folder = self._spec.file_io(), f"{layout.location}/_iceberg"
+        wanted = encode_ends(had)
+
+        def has_them(metadata: TableMetadata) -> bool:
+            return bool(wanted) and metadata.properties.get(ENDS_PROPERTY) == wanted
+
+        file = earlier.in_folder(io, folder, has_them)
+        file = file or earlier.in_folder(io, folder, lambda _: True)
+        return self._remedies(layout).restore(file)
 
     def _remedies(self, layout: TableLayout) -> Remedies:
         return Remedies(
             catalog=self._spec.name, identifier=layout.identifier, location=layout.location
         )
+
+
+def _is_of_now(append: TableAppend, known: Known) -> bool:
+    """Whether it starts where the store says that the table ends, so that nothing is between."""
+    return all(p in known and known[p].table_end == start for p, start in append.starts.items())
 
 
 def _is_of(table: Table, layout: TableLayout) -> bool:

@@ -21,6 +21,7 @@ from hashlib import sha256
 from typing import Final
 from uuid import UUID
 
+from lakestream_spark.core.errors import Corrupt
 from lakestream_spark.core.ids import TopicId
 from lakestream_spark.metadata.topic_config import TopicConfig
 from lakestream_spark.metadata.topic_config.lakestream import NAMESPACE
@@ -37,6 +38,7 @@ LAG_PROPERTY: Final = "lakestream.lag-ms"
 DEFAULT_OWNER: Final = "lakestream"
 
 _PLAIN: Final = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*")
+_NUMBER: Final = re.compile(r"[0-9]{1,19}")
 _OTHER: Final = re.compile(r"[^a-z0-9]+")
 
 
@@ -121,4 +123,8 @@ def encode_ends(ends: Mapping[int, int]) -> str:
 
 
 def decode_ends(text: str) -> dict[int, int]:
-    return {partition: int(end) for partition, end in enumerate(text.split(",") if text else [])}
+    """Raises `Corrupt` for a text that is none of ours."""
+    numbers = text.split(",") if text else []
+    if not all(_NUMBER.fullmatch(number) for number in numbers):
+        raise Corrupt("the ends of a table are not numbers", ends=text)
+    return {partition: int(end) for partition, end in enumerate(numbers)}

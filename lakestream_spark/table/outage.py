@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from pyiceberg.exceptions import RESTError
+import pydantic
+from pyiceberg.exceptions import RESTError, ValidationError
 from sqlalchemy.exc import SQLAlchemyError
 
 from lakestream_spark.core.errors import Unavailable
@@ -18,6 +19,10 @@ else:
 
 OUTAGES: Final[tuple[type[Exception], ...]] = (OSError, SQLAlchemyError, RESTError, *_OF_AWS)
 """What the libraries below raise when something does not answer; timeouts are OS errors."""
+DAMAGES: Final[tuple[type[Exception], ...]] = (
+    *(ValidationError, pydantic.ValidationError, UnicodeDecodeError),
+)
+"""What pyiceberg raises for a metadata file that is torn, or is none."""
 
 
 @contextmanager

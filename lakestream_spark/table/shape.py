@@ -7,13 +7,13 @@ from typing import Final
 
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema, index_by_id
-from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import NestedField
 
 from lakestream_spark.core.errors import RedTable
+from lakestream_spark.table import earlier
 from lakestream_spark.table.columns import ICEBERG_SCHEMA, PARTITION
 from lakestream_spark.table.layout import COMMIT_ID_PROPERTY
 from lakestream_spark.table.remedies import Remedies
@@ -101,11 +101,7 @@ def _is_good(metadata: TableMetadata, commit_id: str | None) -> bool:
 def _last_good(table: Table) -> str | None:
     """The newest metadata file with our newest commit that we could still write on top of."""
     commit_id = table.properties.get(COMMIT_ID_PROPERTY)
-    for entry in reversed(table.metadata.metadata_log):
-        found = FromInputFile.table_metadata(table.io.new_input(entry.metadata_file))
-        if _is_good(found, commit_id):
-            return entry.metadata_file
-    return None
+    return earlier.in_log(table, lambda found: _is_good(found, commit_id))
 
 
 def _red(table: Table, sentence: str, remedy: str) -> RedTable:

@@ -7,7 +7,9 @@ process that finds it refuses to start. Two things give it away, and both are in
 - a receipt, carried by a segment, of a commit that the store does not know.
 
 What cannot be noticed: a back-up that misses only an epoch's newest commits, because no later
-segment of that writer carries their receipts; they look like uploads that a crash interrupted.
+segment of that writer carries their receipts; they look like uploads that a crash interrupted. Nor
+can one whose newer segments are in the tables by now and reclaimed: the committer and `lakestream
+doctor` find that out, because a table then ends beyond what the store has given out.
 
 Only segments beyond the last known commit of their epoch are opened: those of a crashed writer's
 last uploads, few in a healthy store.

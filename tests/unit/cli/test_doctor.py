@@ -1,10 +1,19 @@
 import json
+from contextlib import closing
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
 from lakestream_spark.cli.exits import run
 from lakestream_spark.cli.group import lakestream
+from lakestream_spark.core.ids import TopicId
+from lakestream_spark.table.iceberg import StreamCatalog
+from lakestream_spark.table.layout import TOPIC_ID_PROPERTY
+from tests.support.embedded import catalog_spec
+from tests.support.stream_tables import StreamTable
+from tests.support.tables import TableFiles
+from tests.support.verified import TOPIC, Platform
 
 
 def findings(
@@ -50,3 +59,23 @@ def test_people_see_a_line_for_each_with_what_to_do(
     shown = " ".join(capsys.readouterr().out.split())
     assert "sick Java" in shown
     assert "lakestream up" in shown
+
+
+def test_table_beyond_a_restored_metadata_store_is_sick(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    platform = Platform(folder=tmp_path)
+    platform.send(3)
+    platform.commit()
+    topic_id = TopicId(UUID(platform.table().properties[TOPIC_ID_PROPERTY]))
+    with closing(StreamCatalog.open(catalog_spec(tmp_path))) as tables:
+        layout = tables.layout(topic_id, TOPIC)
+        stream = StreamTable(tables=tables, files=TableFiles(folder=tmp_path, layout=layout))
+        assert run(lakestream, ["doctor", "--json", "--data", str(tmp_path)]) in (0, 1)
+        (well,) = (e for e in json.loads(capsys.readouterr().out) if e["what"] == "tables")
+        assert well["is_well"], well
+        stream.append(4)
+    sick = findings(capsys, "--data", str(tmp_path), code=1)["tables"]
+    assert not sick["is_well"]
+    assert "up to offset 7, but the metadata store knows no more than 3" in str(sick["about"])
+    assert "newer back-up" in str(sick["advice"])

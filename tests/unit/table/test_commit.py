@@ -1,21 +1,28 @@
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 
 import pytest
+from deltalake import DeltaTable
 
+from lakestream_spark.core import metrics
 from lakestream_spark.core.clock import SystemClock
-from lakestream_spark.core.errors import Fenced, OutcomeUnknown, Transient
+from lakestream_spark.core.errors import Fenced, OutcomeUnknown, RedTable, Transient
 from lakestream_spark.core.ids import TopicPartition
 from lakestream_spark.core.retry import Backoff
 from lakestream_spark.metadata import Metadata
 from lakestream_spark.metadata.leases import Lease
-from lakestream_spark.metadata.tables import PlannedRange
+from lakestream_spark.metadata.tables import PlannedRange, Quarantined
 from lakestream_spark.metadata.topics import Topic
+from lakestream_spark.table import delta_changes, delta_log
 from lakestream_spark.table.append import TableAppend, Verdict
 from lakestream_spark.table.columns import OFFSET
 from lakestream_spark.table.commit import TableCommitter, lease_name
 from lakestream_spark.table.iceberg import StreamCatalog
+from lakestream_spark.table.in_step import NOTHING_KNOWN, Known
 from lakestream_spark.table.layout import TableLayout
+from tests.support.delta_tables import in_delta
+from tests.support.stream_tables import append_of, foreign_rows
 from tests.support.tables import TableFiles, acknowledge, rows
 
 VALUES = [b"a", b"b", b"c"]
@@ -30,11 +37,13 @@ class LossyCatalog(StreamCatalog):
     lose_before = 0
     lose_after = 0
 
-    def append(self, layout: TableLayout, append: TableAppend) -> Verdict:
+    def append(
+        self, layout: TableLayout, append: TableAppend, known: Known = NOTHING_KNOWN
+    ) -> Verdict:
         if self.lose_before:
             self.lose_before -= 1
             raise OutcomeUnknown("lost before")
-        verdict = super().append(layout, append)
+        verdict = super().append(layout, append, known)
         if self.lose_after:
             self.lose_after -= 1
             raise OutcomeUnknown("lost after")
@@ -153,3 +162,90 @@ async def test_holder_that_lost_its_lease_changes_nothing(
     with pytest.raises(Fenced):
         await committer.commit(lease, topic, 1, RANGES, [files.write(rows(0, VALUES))])
     assert offsets() == []
+
+
+async def test_table_beyond_a_restored_metadata_store_is_red_before_anything_is_planned(
+    topic: Topic, committer: TableCommitter, lease: Lease, files: TableFiles, tables: StreamCatalog
+) -> None:
+    tables.append(files.layout, append_of(files.write(rows(0, [b"x"] * 9))))
+    with pytest.raises(RedTable, match="restored from an older back-up"):
+        await committer.recover(lease, topic)
+
+
+async def test_foreign_change_is_red_already_when_a_committer_starts(
+    topic: Topic, committer: TableCommitter, lease: Lease, files: TableFiles, tables: StreamCatalog
+) -> None:
+    await committer.commit(lease, topic, 1, RANGES, [files.write(rows(0, VALUES))])
+    await committer.recover(lease, topic)
+    table = tables.load(files.layout)
+    assert table is not None
+    table.append(foreign_rows(table, [100]))
+    with pytest.raises(RedTable, match="offset 100"):
+        await committer.recover(lease, topic)
+
+
+@pytest.fixture
+async def mirrored(metadata: Metadata) -> Topic:
+    config = {"lakestream.table.formats": "iceberg,delta"}
+    return await metadata.topics.create("mirrored", config=config)
+
+
+@pytest.mark.parametrize("error", [OSError("the store does not answer"), KeyError("surprise")])
+async def test_delta_that_fails_holds_nothing_up_whatever_the_error(
+    metadata: Metadata,
+    mirrored: Topic,
+    committer: TableCommitter,
+    tables: StreamCatalog,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    await acknowledge(metadata, mirrored, VALUES)
+    lease = await take_lease(metadata, mirrored, "first")
+    files = TableFiles.of(tmp_path, tables, mirrored)
+    with monkeypatch.context() as failing:
+        failing.setattr(delta_changes, "files_with_deletes", fail)
+        written = [files.write(rows(0, VALUES))]
+        assert await committer.commit(lease, mirrored, 1, RANGES, written) is Verdict.APPLY
+        await committer.recover(lease, mirrored)
+    assert (await metadata.tables.ends(mirrored.id))[0].table_end == 3
+    await committer.recover(lease, mirrored)
+    table = tables.load(files.layout)
+    assert table is not None
+    assert in_delta(DeltaTable(delta_log.uri(table))) == [(0, 0), (0, 1), (0, 2)]
+
+
+async def test_rows_that_others_inserted_get_into_delta_by_no_restart(
+    metadata: Metadata,
+    mirrored: Topic,
+    committer: TableCommitter,
+    tables: StreamCatalog,
+    tmp_path: Path,
+) -> None:
+    await acknowledge(metadata, mirrored, VALUES)
+    lease = await take_lease(metadata, mirrored, "first")
+    files = TableFiles.of(tmp_path, tables, mirrored)
+    await committer.commit(lease, mirrored, 1, RANGES, [files.write(rows(0, VALUES))])
+    table = tables.load(files.layout)
+    assert table is not None
+    table.append(foreign_rows(table, [100]))
+    with pytest.raises(RedTable):
+        await committer.recover(lease, mirrored)
+    assert in_delta(DeltaTable(delta_log.uri(table))) == [(0, 0), (0, 1), (0, 2)]
+
+
+async def test_batch_that_is_set_aside_is_told_and_counted(
+    topic: Topic, committer: TableCommitter, lease: Lease, caplog: pytest.LogCaptureFixture
+) -> None:
+    count = metrics.TABLE_QUARANTINED.of(topic.name)
+    before = count.value
+    batch = Quarantined(0, 0, 3, "file:///aside/0.batch", "its content is no records")
+    await committer.commit(lease, topic, 1, RANGES, [], [batch])
+    assert count.value == before + 1
+    (told,) = (each for each in caplog.records if each.levelname == "WARNING")
+    facts = told.__dict__["facts"]
+    assert facts["topic"] == topic.name
+    assert tuple(facts[name] for name in Quarantined._fields) == batch

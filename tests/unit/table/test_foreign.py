@@ -266,6 +266,35 @@ def test_table_whose_newest_commit_was_expired_is_judged_by_its_ends(stream: Str
     assert stream.offsets() == [0, 2, 3, 4, 5, 6]
 
 
+def test_roll_back_whose_traces_were_expired_is_red_until_our_newest_commit_is_back(
+    stream: StreamTable, tables: StreamCatalog
+) -> None:
+    first, second = stream.load().snapshots()
+    append = stream.next_append(1)
+    stream.load().manage_snapshots().rollback_to_snapshot(first.snapshot_id).commit()
+    expire(stream.load(), second.snapshot_id)
+    with pytest.raises(RedTable, match="rolled the table back") as red:
+        tables.append(stream.files.layout, append)
+    assert stream.offsets() == [0, 1, 2]
+    file = str(red.value.facts["remedy"]).rpartition("', '")[2].removesuffix("')")
+    identifier = stream.files.layout.identifier
+    tables._catalog.drop_table(identifier)
+    tables._catalog.register_table(identifier, file)
+    assert tables.append(stream.files.layout, append) is Verdict.APPLY
+    assert stream.offsets() == list(range(7))
+
+
+def test_roll_back_below_a_change_of_others_whose_traces_were_expired_is_red(
+    stream: StreamTable,
+) -> None:
+    first, second = stream.load().snapshots()
+    stream.load().manage_snapshots().rollback_to_snapshot(first.snapshot_id).commit()
+    delete_rows(stream.load())
+    expire(stream.load(), second.snapshot_id)
+    with pytest.raises(RedTable, match="rolled the table back"):
+        stream.append(1)
+
+
 def test_insert_after_our_newest_commit_was_expired_is_red(stream: StreamTable) -> None:
     ours = stream.load().current_snapshot()
     assert ours is not None

@@ -1,12 +1,14 @@
 """What stops a topic's way into its table, until somebody mends it.
 
-What always holds: a problem is reported and cleared under the lease of the table it is about; the
-whole table has at most one, and so has each partition; the first report keeps its time.
+What always holds: a problem is reported and cleared under a lease of whoever looked at the table,
+its committer or its maintainer, so that one who was replaced says nothing more; the whole table has
+at most one, and so has each partition; the first report keeps its time.
 """
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 from uuid import UUID
 
+from lakestream_spark.core.errors import RedTable
 from lakestream_spark.core.ids import TopicId
 from lakestream_spark.metadata.database import Database, Execute, Fetch, Row, Transaction
 from lakestream_spark.metadata.leases import Lease, guard
@@ -28,6 +30,19 @@ class Problem(NamedTuple):
     since_ms: int
     offset: int | None = None
     snapshot_id: int | None = None
+
+    @classmethod
+    def of_table(cls, topic_id: TopicId, red: RedTable, since_ms: int) -> Self:
+        """That the whole table is red."""
+        snapshot_id = red.facts.get("snapshot_id")
+        return cls(
+            topic_id=topic_id,
+            partition=None,
+            sentence=str(red),
+            remedy=str(red.facts.get("remedy", "")),
+            since_ms=since_ms,
+            snapshot_id=snapshot_id if isinstance(snapshot_id, int) else None,
+        )
 
 
 class Problems:

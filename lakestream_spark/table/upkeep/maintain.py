@@ -1,7 +1,9 @@
 """One round of upkeep over the topics of a pattern.
 
 What always holds: one maintainer works on a topic at a time, by a lease that is renewed while the
-work runs; a topic that fails does not stop the others; a red topic is left as it is.
+work runs; a topic that fails does not stop the others; a red topic is left as it is. What makes a
+table red is told here too, because the committer looks only when there are new records; what the
+committer told is left to it while it has any to commit.
 """
 
 import asyncio
@@ -18,9 +20,10 @@ from lakestream_spark.core.errors import Fenced, LakestreamError, RedTable, Tran
 from lakestream_spark.core.ids import TopicId
 from lakestream_spark.core.logs import event
 from lakestream_spark.metadata.leases import Lease
+from lakestream_spark.metadata.problems import Problem
 from lakestream_spark.metadata.topics import Topic
 from lakestream_spark.table.upkeep.ports import LeaseStore, ProblemList, TopicList
-from lakestream_spark.table.upkeep.topic import Tools, TopicUpkeep
+from lakestream_spark.table.upkeep.topic import Tools, TopicUpkeep, is_mended
 
 _COUNTED: Final = {
     "files merged": metrics.UPKEEP_MERGED_FILES,
@@ -94,21 +97,38 @@ class Maintainer:
 
     async def _tend(self, topic: Topic) -> TopicReport:
         try:
-            if any(p.partition is None for p in await self._problems.list(topic.id)):
-                return TopicReport(left="the topic is red")
             async with self._held(topic) as lease:
                 if lease is None:
                     return TopicReport(left="another maintainer is at work")
-                return await self._upkeep(topic, lease)
-        except RedTable as red:
-            # The committer reports it, under its lease, with the remedy.
-            return TopicReport(left=f"the table is red: {red}")
+                if await self._is_red(topic, lease):
+                    return TopicReport(left="the topic is red")
+                return await self._upkeep_or_told(topic, lease)
         except Fenced:
             return TopicReport(left="another maintainer took over")
         except Exception as error:
             # Whatever it is: the next topic must not wait for somebody who mends this one.
             _log.exception("upkeep of topic %s failed", topic.name)
             return TopicReport(left=f"it failed: {error}", has_failed=True)
+
+    async def _is_red(self, topic: Topic, lease: Lease) -> bool:
+        """Whether a problem of the table stands; one that is seen to be mended does not."""
+        problems = await self._problems.list(topic.id)
+        if not any(problem.partition is None for problem in problems):
+            return False
+        if not await is_mended(topic, self._tools):
+            return True
+        event(_log, logging.INFO, "a problem is mended", topic=topic.name)
+        await self._problems.clear(lease, topic.id)
+        return False
+
+    async def _upkeep_or_told(self, topic: Topic, lease: Lease) -> TopicReport:
+        try:
+            return await self._upkeep(topic, lease)
+        except RedTable as red:
+            event(_log, logging.ERROR, "a table is red", topic=topic.name, error=red)
+            problem = Problem.of_table(topic.id, red, self._tools.clock.wall_ms())
+            await self._problems.report(lease, problem)
+            return TopicReport(left=f"the table is red: {red}")
 
     async def _upkeep(self, topic: Topic, lease: Lease) -> TopicReport:
         now_ms = self._tools.clock.wall_ms()

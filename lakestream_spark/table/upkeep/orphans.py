@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from lakestream_spark.table.upkeep.policy import OrphanPolicy
 
 NOTE: Final = "orphans"
-_KINDS: Final = (".parquet", ".avro", ".metadata.json", ".puffin", ".stats", ".crc")
+_KINDS: Final = (".parquet", ".avro", ".metadata.json", ".puffin", ".stats", ".crc", ".batch")
 _CHECKSUM: Final = re.compile(r"(^|/)\.([^/]+)\.crc$")
 
 

@@ -7,8 +7,9 @@ from lakestream_spark.core.ids import TopicId, TopicPartition
 from lakestream_spark.metadata.cells import Ledger, TableChange
 from lakestream_spark.metadata.leases import Lease
 from lakestream_spark.metadata.problems import Problem
-from lakestream_spark.metadata.tables import Intent
+from lakestream_spark.metadata.tables import Intent, Quarantined
 from lakestream_spark.metadata.topics import Topic
+from lakestream_spark.table.in_step import Known
 
 
 class Rewritten(NamedTuple):
@@ -41,6 +42,10 @@ class TopicList(Protocol):
 class Intents(Protocol):
     async def intent(self, topic_id: TopicId) -> Intent | None: ...
 
+    async def ends(self, topic_id: TopicId) -> Known: ...
+
+    async def quarantined(self, topic_id: TopicId) -> Sequence[Quarantined]: ...
+
 
 class ChangeLedger(Protocol):
     async def ledger(self, topic_id: TopicId) -> Ledger: ...
@@ -54,6 +59,10 @@ class LogStarts(Protocol):
 
 class ProblemList(Protocol):
     async def list(self, topic_id: TopicId | None = None) -> list[Problem]: ...
+
+    async def report(self, lease: Lease, problem: Problem) -> None: ...
+
+    async def clear(self, lease: Lease, topic_id: TopicId) -> None: ...
 
 
 class LeaseStore(Protocol):

@@ -10,7 +10,8 @@ from lakestream_spark.table.places import relative
 
 
 def referenced(table: Table, intended: Iterable[str]) -> set[str]:
-    """Paths relative to the table's root; `intended` are files of a commit that is being made.
+    """Paths relative to the table's root; `intended` are files of a commit that is being made, and
+    batches that were set aside.
 
     A version of Delta that mirrors a retained snapshot needs no file beyond that snapshot's.
     """

@@ -15,7 +15,7 @@ from uuid import UUID
 from pyiceberg.table import Table
 
 from lakestream_spark.core.clock import Clock
-from lakestream_spark.core.errors import Fenced, LakestreamError, RedTable
+from lakestream_spark.core.errors import Corrupt, Fenced, LakestreamError, RedTable
 from lakestream_spark.core.ids import TopicPartition
 from lakestream_spark.core.logs import event
 from lakestream_spark.metadata.topic_config import TopicConfig
@@ -26,10 +26,8 @@ from lakestream_spark.table.delta import MirrorResult, Outcome, mirror
 from lakestream_spark.table.delta_changes import live_files
 from lakestream_spark.table.delta_files import MirroredFile
 from lakestream_spark.table.erasures import new_changes
-from lakestream_spark.table.foreign import check_foreign_changes
 from lakestream_spark.table.iceberg import StreamCatalog
 from lakestream_spark.table.outage import asking
-from lakestream_spark.table.remedies import Remedies
 from lakestream_spark.table.upkeep import delta_care, orphans, retention, small_files, snapshots
 from lakestream_spark.table.upkeep.folder import TableFolder
 from lakestream_spark.table.upkeep.on_disk import sync_changes
@@ -73,9 +71,10 @@ class TopicUpkeep:
 
     async def run(self) -> None:
         """All steps that it is time for."""
-        if await asyncio.to_thread(self._tools.catalog.load, self._layout) is None:
+        # First what the store knows: by then the table must have it.
+        known = await self._tools.intents.ends(self._topic.id)
+        if await asyncio.to_thread(self._tools.catalog.check, self._layout, known) is None:
             return
-        await asyncio.to_thread(self._lawful_table)
         steps: list[tuple[str, Callable[[], Awaitable[None]]]] = [
             ("snapshots", self._snapshots),
             ("mirror", self._mirror),
@@ -224,13 +223,15 @@ class TopicUpkeep:
 
     async def _orphans(self) -> None:
         folder = TableFolder(await asyncio.to_thread(self._table))
-        # In this order: what is listed, then intended, then committed is seen in one of the three.
+        # In this order: what is listed, then intended, then committed or set aside is seen in one.
         listed = await asyncio.to_thread(folder.list)
         intent = await self._tools.intents.intent(self._topic.id)
         intended = []
         if intent is not None:
             append = TableAppend.from_body(UUID(intent.commit_id), intent.body)
             intended = [file.path for file in append.files]
+            intended += [batch.path for batch in append.quarantined]
+        intended += [each.path for each in await self._tools.intents.quarantined(self._topic.id)]
         needed = await asyncio.to_thread(lambda: referenced(self._table(), intended))
         note = await asyncio.to_thread(folder.read_note, orphans.NOTE)
         now_ms = self._tools.clock.wall_ms()
@@ -260,17 +261,10 @@ class TopicUpkeep:
         snapshot = table.current_snapshot()
         return [] if snapshot is None else list(live_files(table, snapshot).values())
 
-    def _lawful_table(self) -> Table:
-        """Raises `RedTable` when others changed it so that a person must look at it first."""
-        table = self._table()
-        remedies = Remedies(
-            catalog=table.catalog.name, identifier=table.name(), location=table.location()
-        )
-        check_foreign_changes(table, remedies)
-        return table
-
     def _mirror_now(self) -> MirrorResult:
-        return mirror(self._lawful_table(), self._topic.id)
+        """Raises `RedTable` when others changed it so that a person must look at it first."""
+        table = self._tools.catalog.check(self._layout)
+        return mirror(self._table() if table is None else table, self._topic.id)
 
     def _count(self, what: str, number: int) -> None:
         if number:
@@ -279,3 +273,21 @@ class TopicUpkeep:
 
     def _named(self, step: str, error: LakestreamError) -> dict[str, object]:
         return {"topic": self._topic.name, "step": step, "error": error}
+
+
+async def is_mended(topic: Topic, tools: Tools) -> bool:
+    """Whether a table that was red has everything again and nothing else.
+
+    While there is something to commit the committer finds that out, and not always by the table.
+    """
+    known = await tools.intents.ends(topic.id)
+    has_work = any(each.table_end != each.last_stable for each in known.values())
+    if has_work or await tools.intents.intent(topic.id) is not None:
+        return False
+    layout = tools.catalog.layout(topic.id, topic.name, topic.config)
+    try:
+        table = await asyncio.to_thread(tools.catalog.check, layout, known)
+    except (RedTable, Corrupt):
+        return False
+    ends = {} if table is None else TableState.of(table).ends
+    return all(ends.get(partition, 0) == each.table_end for partition, each in known.items())

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
+from uuid import uuid4
 
 import pytest
 from pyiceberg.io.pyarrow import PyArrowFileIO
@@ -14,10 +15,10 @@ from pyiceberg.table import Table
 from lakestream_spark.core import metrics
 from lakestream_spark.core.clock import SystemClock
 from lakestream_spark.core.errors import Transient, Unavailable
-from lakestream_spark.core.ids import TopicPartition
+from lakestream_spark.core.ids import BrokerId, TopicPartition
 from lakestream_spark.metadata import Metadata, open_metadata
 from lakestream_spark.metadata.problems import Problem
-from lakestream_spark.metadata.tables import Intent
+from lakestream_spark.metadata.tables import Intent, Quarantined
 from lakestream_spark.metadata.topics import Topic
 from lakestream_spark.table.append import TableAppend
 from lakestream_spark.table.commit import lease_name
@@ -35,6 +36,7 @@ from lakestream_spark.table.upkeep.topic import Tools
 from tests.support.delta_tables import GrowingTable, in_delta, in_iceberg
 from tests.support.embedded import catalog_spec, metadata_url
 from tests.support.local_rewriter import LocalRewriter
+from tests.support.metadata import header, stored
 from tests.support.syncs import note_syncs
 from tests.support.tables import acknowledge
 
@@ -217,6 +219,83 @@ async def test_a_red_topic_is_left_as_it_is(lake):
     location = orders.table.metadata_location
     assert (await lake.maintainer().round())["orders"].left == "the topic is red"
     assert orders.table.metadata_location == location
+
+
+async def commit(lake: Lake, topic: Topic, count: int) -> GrowingTable:
+    """The next records, acknowledged, in the table and known to be there."""
+    await acknowledge(lake.metadata, topic, [b"x"] * count)
+    orders = lake.growing(topic)
+    orders.append(0, values=[b"x"] * count)
+    lease = await lake.metadata.leases.try_acquire(lease_name(topic.id), "committer", 30.0)
+    assert lease is not None
+    await lake.metadata.tables.finish(lease, topic.id, "commit", {0: count})
+    return orders
+
+
+async def test_change_of_an_idle_topic_is_told_with_its_remedy_until_it_is_mended(lake):
+    topic = await lake.metadata.topics.create("orders")
+    orders = await commit(lake, topic, 3)
+    ours = orders.table.current_snapshot()
+    assert ours is not None
+    orders.table.append(orders.table.scan().to_arrow())
+    for expected in ("the table is red: somebody's append", "the topic is red"):
+        report = (await lake.maintainer().round())["orders"]
+        assert report.left.startswith(expected)
+        (problem,) = await lake.metadata.problems.list(topic.id)
+        assert problem.partition is None
+        assert problem.snapshot_id == orders.table.metadata.current_snapshot_id
+        assert f"rollback_to_snapshot('streams.orders', {ours.snapshot_id})" in problem.remedy
+    orders.table.manage_snapshots().rollback_to_snapshot(ours.snapshot_id).commit()
+    assert (await lake.maintainer().round())["orders"].left is None
+    assert await lake.metadata.problems.list(topic.id) == []
+
+
+async def test_table_that_was_dropped_is_told(lake):
+    topic = await lake.metadata.topics.create("orders")
+    await commit(lake, topic, 3)
+    lake.catalog._catalog.drop_table("streams.orders")
+    await lake.maintainer().round()
+    (problem,) = await lake.metadata.problems.list(topic.id)
+    assert problem.sentence.startswith("somebody dropped the table")
+
+
+async def test_what_the_committer_told_is_left_to_it_while_it_has_records_to_commit(lake):
+    topic = await lake.metadata.topics.create("orders")
+    await commit(lake, topic, 3)
+    writer = await lake.metadata.writers.register(BrokerId(2), "cost")
+    partition = TopicPartition(topic.id, 0)
+    await lake.metadata.sequencer.commit(stored(writer, 1, (partition, [header(1)])))
+    lease = await lake.metadata.leases.try_acquire(lease_name(topic.id), "committer", 30.0)
+    told = Problem(topic.id, None, "only the committer can tell", "mend it", 1)
+    await lake.metadata.problems.report(lease, told)
+    assert (await lake.maintainer().round())["orders"].left == "the topic is red"
+    assert await lake.metadata.problems.list(topic.id) == [told]
+
+
+async def test_batches_of_lost_attempts_go_and_those_set_aside_stay(lake):
+    topic = await lake.metadata.topics.create("orders")
+    orders = lake.growing(topic)
+    orders.append(0, values=[b"x"])
+    await acknowledge(lake.metadata, topic, [b"x"] * 3)
+    places = [orders.layout.quarantined_batch(0, 1, uuid4()) for _ in range(3)]
+    files = [Path(place.removeprefix("file://")) for place in places]
+    files[0].parent.mkdir(parents=True)
+    for file in files:
+        file.write_bytes(b"bytes")
+    aside, intended, _ = (
+        Quarantined(0, n, n + 1, place, "no records") for n, place in enumerate(places, 1)
+    )
+    lease = await lake.metadata.leases.try_acquire(lease_name(topic.id), "committer", 30.0)
+    await lake.metadata.tables.finish(lease, topic.id, "first", {0: 2}, [aside])
+    append = TableAppend(
+        commit_id=topic.id, starts={0: 2}, ends={0: 3}, files=[], quarantined=[intended]
+    )
+    orders.catalog.append(orders.layout, replace(append, starts={0: 1}, ends={0: 2}))
+    await lake.metadata.tables.save_intent(
+        lease, intent_of(topic, replace(append, commit_id=uuid4()))
+    )
+    await lake.maintainer().round()
+    assert [file.exists() for file in files] == [True, True, False]
 
 
 async def test_rows_that_somebody_inserted_do_not_get_into_delta(lake):

@@ -29,8 +29,10 @@ help: ## List every target.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
-run: jars ## Set up, then show one record going from a Kafka client through Spark into a table and back.
-	@$(BIN)/lakestream skeleton
+run: jars ## Set up, then see a shop's stream become a table, until Ctrl-C; RUN_FOR=90 ends by itself; DATA, PORT, ADMIN_PORT.
+	@exec $(BIN)/lakestream demo $(if $(DATA),--data '$(DATA)') $(if $(PORT),--port '$(PORT)') \
+		$(if $(ADMIN_PORT),--admin-port '$(ADMIN_PORT)') $(if $(RUN_FOR),--for '$(RUN_FOR)') \
+		--again 'make run$(if $(DATA), DATA=$(DATA))'
 
 .PHONY: test
 test: jars lint types arch conf-check ## Set up, then check and test everything but the long tests (CI runs this).

@@ -86,9 +86,15 @@ def spark(place: Place) -> str:
         + " \\\n".join(lines)
         + f" \\\n  -e 'SELECT * FROM {place.catalog.name}.{place.table} LIMIT 10'\n\n"
         + "# The table and what is not in it yet, in Python:\n"
-        + "import lakestream_spark\n\n"
-        + f'spark = lakestream_spark.session(data="{place.data}")\n'
-        + f'lakestream_spark.read(spark, "{place.topic}", data="{place.data}").show()'
+        + spark_python(place)
+    )
+
+
+def spark_python(place: Place) -> str:
+    return (
+        "import lakestream_spark\n\n"
+        f'spark = lakestream_spark.session(data="{place.data}")\n'
+        f'lakestream_spark.read(spark, "{place.topic}", data="{place.data}").show()'
     )
 
 

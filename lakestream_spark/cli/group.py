@@ -38,6 +38,10 @@ COMMANDS: Mapping[str, CommandEntry] = {
         "lakestream_spark.cli.cost:cost",
         "Tell what a month of a stream costs, beside Kafka on replicated disks.",
     ),
+    "demo": CommandEntry(
+        "lakestream_spark.cli.demo.command:demo",
+        "Run the platform with a shop's orders and payments, and tell what becomes of them.",
+    ),
     "doctor": CommandEntry(
         "lakestream_spark.cli.doctor:doctor",
         "Try what an installation needs, and say what is wrong and what to do about it.",
@@ -65,10 +69,6 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "produce": CommandEntry(
         "lakestream_spark.cli.produce:produce",
         "Send a record for each line of the standard input, and wait until all are acknowledged.",
-    ),
-    "skeleton": CommandEntry(
-        "lakestream_spark.cli.skeleton:skeleton",
-        "Show one record going from a Kafka client through Spark into a table and back.",
     ),
     "sql": CommandEntry(
         "lakestream_spark.cli.sql:sql",

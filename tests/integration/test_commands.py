@@ -45,8 +45,7 @@ def shell(lake: Lake) -> Shell:
     return own
 
 
-# `skeleton` starts a platform for itself and takes it away.
-@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - {"skeleton"}))
+@pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_each_command_is_named_in_some_test_of_a_running_platform(name: str) -> None:
     tests = [*(TESTS / "integration").rglob("*.py"), *(TESTS / "support").glob("*.py")]
     assert any(f'"{name}"' in path.read_text() for path in tests)

@@ -1,0 +1,136 @@
+"""`make run` as a newcomer sees it: the story, a second start, Ctrl-C, kills and a full disk."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from lakestream_spark.cli.demo.story import CHAPTERS
+from tests.support.ports import free_port
+from tests.support.shell import Shell
+from tests.support.small_disk import fill, small_disk
+from tests.support.terminal import terminal
+
+__all__ = ["small_disk"]
+
+ROOT = Path(__file__).parents[2]
+RUN_FOR_S = 50
+FREE = ("--port", "0", "--admin-port", "0")
+pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The data of the first start."""
+    return tmp_path_factory.mktemp("demo") / "data"
+
+
+@pytest.fixture(scope="module")
+def first(folder: Path) -> str:
+    """What the first start says until it has ended by itself."""
+    words = {"DATA": folder, "PORT": free_port(), "ADMIN_PORT": 0, "RUN_FOR": RUN_FOR_S}
+    environ = {k: v for k, v in os.environ.items() if not k.startswith("LAKESTREAM_")}
+    began = time.monotonic()
+    done = subprocess.run(
+        ["make", "run"],
+        cwd=ROOT,
+        env=environ | {name: str(value) for name, value in words.items()},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert time.monotonic() - began > RUN_FOR_S
+    return done.stdout
+
+
+def number(text: str) -> int:
+    return int(text.replace(",", ""))
+
+
+def test_the_story_is_told_in_its_order_as_plain_lines(first: str, folder: Path):
+    lines = [line for line in first.splitlines() if line.partition(" ")[0] in CHAPTERS]
+    assert [line.partition(" ")[0] for line in lines] == list(CHAPTERS)
+    assert "trouble" not in first
+    assert re.search(
+        r"as snapshot \d{10,}, [\d,]+ rows in \d+ files; first row in the table", first
+    )
+    assert re.search(r"([\d,]+) records from offset 0 on out of Parquet", first)
+    assert "decode(__value)->>'$.total'" in first
+    assert re.search(r"currency +[A-Z]{3}", first)
+    assert "bootstrap.servers=127.0.0.1:" in first
+    assert f"iceberg_scan('{folder}/warehouse/streams/orders-" in first
+    assert f'lakestream_spark.session(data="{folder}")' in first
+    assert "status page   http://127.0.0.1:" in first
+    assert f"`make run DATA={folder}` goes on from there" in first
+
+
+def test_what_was_acknowledged_is_there_and_whole_after_the_end(first: str, folder: Path):
+    told = re.search(r"stopped +([\d,]+) records were sent and acknowledged", first)
+    assert told is not None
+    shell = Shell(["--data", str(folder)])
+    topics = shell.json("topic", "list")
+    held = [sum(p["high_watermark"] for p in topic["partitions"]) for topic in topics]
+    assert sum(held) == number(told[1])
+    assert [topic["config"]["lakestream.table.lag.ms"] for topic in topics] == ["2000", "2000"]
+    assert [len(topic["partitions"]) for topic in topics] == [3, 3]
+    assert "payments is whole" in shell("verify", "payments")
+
+
+def test_a_second_start_finds_the_data_and_stops_at_once_when_asked_twice(first: str, folder: Path):
+    with terminal("lakestream_spark", "demo", "--data", str(folder), *FREE) as screen:
+        screen.wait_for(r"found [\d,]+ orders and\s+[\d,]+\s+payments from before")
+        screen.wait_for("acknowledged")
+        screen.process.send_signal(signal.SIGINT)
+        screen.wait_for("stopping")
+        began = time.monotonic()
+        assert screen.end(signal.SIGINT) == 130
+        assert time.monotonic() - began < 10
+    assert "Traceback" not in screen.shown
+    assert "■ stopped" in screen.shown
+
+
+def test_ctrl_c_stops_in_good_order_and_says_how_to_go_on(first: str, folder: Path):
+    with terminal("lakestream_spark", "demo", "--data", str(folder), *FREE) as screen:
+        screen.wait_for("acknowledged")
+        platform = psutil.Process(screen.process.pid).children(recursive=True)
+        assert screen.end(signal.SIGINT) == 130, "the story had not come to its end"
+    assert "Traceback" not in screen.shown
+    assert re.search(r"records\s+were\s+sent\s+and\s+acknowledged", screen.shown)
+    assert re.search(rf"demo\s+--data\s+{folder}", screen.shown)
+    assert psutil.wait_procs(platform, 30)[1] == []
+
+
+def test_a_demo_that_is_killed_takes_its_platform_with_it(first: str, folder: Path):
+    with terminal("lakestream_spark", "demo", "--data", str(folder), *FREE) as screen:
+        screen.wait_for("acknowledged")
+        platform = psutil.Process(screen.process.pid).children(recursive=True)
+        assert len(platform) > 2
+        screen.process.kill()
+        assert psutil.wait_procs(platform, 60)[1] == []
+
+
+def test_a_disk_that_becomes_full_is_one_sentence(small_disk: Callable[[int], Path]):
+    disk = small_disk(320)
+    command = [sys.executable, "-m", "lakestream_spark", "demo", "--data", str(disk / "data")]
+    with subprocess.Popen(
+        [*command, *FREE], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as demo:
+        assert demo.stdout is not None
+        for line in demo.stdout:
+            if line.startswith("acknowledged"):
+                break
+        fill(disk)
+        out, err = demo.communicate(timeout=120)
+    assert demo.returncode == 3, out + err
+    (sentence,) = err.splitlines()
+    assert f"the disk of {disk}/data is full, so the broker takes no records" in sentence
+    assert "Traceback" not in out

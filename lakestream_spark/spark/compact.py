@@ -97,6 +97,9 @@ def _run(session: Session, job: CompactJob, stop: Event, *, drain: bool) -> Tall
         try:
             driver.join()
             spark = session()
+            # Spark takes its time to start: who was told to stop meanwhile begins nothing.
+            if stop.is_set():
+                return driver.tally
             refuse_remote_sqlite(spark, job.metadata_url)
             refuse_remote_disks(spark, _places(job))
             spark.dataSource.register(WalSource)

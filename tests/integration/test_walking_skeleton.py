@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
 from pathlib import Path
+from threading import Event
 
 import pytest
 from pyspark.sql import SparkSession
@@ -11,7 +12,7 @@ from pyspark.sql import SparkSession
 from lakestream_spark.app import RunningBroker
 from lakestream_spark.cli.jobs import compact_job
 from lakestream_spark.core.ids import TopicPartition
-from lakestream_spark.spark.compact import drain
+from lakestream_spark.spark.compact import drain, run
 from lakestream_spark.table.iceberg import StreamCatalog
 from tests.support.embedded import catalog_spec, embedded_lake, lake_settings
 from tests.support.kafka import Received, Sent, consume, produce
@@ -74,6 +75,25 @@ async def test_one_record_crosses_every_border_and_comes_back_from_parquet(
 
     assert await asyncio.to_thread(produce, lake.bootstrap, TOPIC, [SECOND]) == [1]
     assert await _consume(lake, 2) == [received(0, FIRST), received(1, SECOND)]
+
+
+@pytest.mark.spark
+@ignore_sockets_of_spark
+async def test_a_compaction_that_is_told_to_stop_while_spark_starts_begins_nothing(
+    lake: RunningBroker, spark: SparkSession, tmp_path: Path
+) -> None:
+    job = compact_job(lake_settings(tmp_path), checkpoint=tmp_path / "checkpoint")
+    assert await asyncio.to_thread(produce, lake.bootstrap, TOPIC, [FIRST]) == [0]
+    await lake.metadata.backlog.ask_flush((await lake.metadata.topics.get(TOPIC)).id)
+    stop = Event()
+
+    def started_meanwhile() -> SparkSession:
+        stop.set()
+        return spark
+
+    done = await asyncio.to_thread(run, started_meanwhile, job, stop)
+    assert done.commits == 0
+    assert not (tmp_path / "checkpoint").exists()
 
 
 async def _consume(lake: RunningBroker, count: int) -> list[Received]:

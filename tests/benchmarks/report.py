@@ -39,7 +39,7 @@ PARTS: Final = {
         "table_growth",
     ),
     "4 · the table is the log": ("replay", "replay_first", "union_read", "one_copy"),
-    "5 · run it": ("status_page", "idle"),
+    "5 · run it": ("first_row", "status_page", "idle", "silver"),
 }
 """Every benchmark, in the order in which they run and are shown."""
 _LAST_WORDS: Final = 600

@@ -4,15 +4,18 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from random import Random
 from threading import Event, Thread
 
 import pytest
 from chispa import assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
 
+from lakestream_spark.cli.demo.shop import Shop
 from lakestream_spark.core.errors import LakestreamError
 from lakestream_spark.spark.silver import pipeline
 from lakestream_spark.spark.silver.gate import Gate
+from lakestream_spark.spark.silver.orders import RECORD, typed
 from lakestream_spark.spark.silver.pipeline import REPEATED, SilverBatch, SilverJob, drain, run
 from lakestream_spark.spark.silver.tables import QUARANTINE, SILVER, insert_new, newest
 from tests.support.deployment import ROOT
@@ -71,6 +74,18 @@ def test_every_kind_of_record_goes_where_it_belongs(
     assert drain(spark, job, SilverBatch(spark, job)) == len(VALUES)
     _check_silver(newest(spark, job.silver))
     _check_quarantine(newest(spark, job.quarantine), bronze(spark, lake, job))
+
+
+def test_every_order_of_the_demo_is_good_enough(spark: SparkSession) -> None:
+    shop = Shop(Random(1))
+    made = [shop.order(datetime.now(UTC)) for _ in range(200)]
+    values = spark.createDataFrame([(n, each.record.value) for n, each in enumerate(made)], "n int, v binary")
+    given = {"__partition": "0", "__offset": "n", "__value": "v"}
+    columns = [f"CAST({given.get(c, 'NULL')} AS {kind}) AS {c}" for c, kind in RECORD.items()]
+    rows = typed(values.selectExpr(*columns))
+    assert Gate().failures(rows) == []
+    found = {(row["order_id"], float(row["total"])) for row in rows.collect()}
+    assert found == {(each.fields["order_id"], each.fields["total"]) for each in made}
 
 
 def test_a_crash_between_the_tables_and_a_lost_checkpoint_change_nothing(

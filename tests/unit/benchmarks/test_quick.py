@@ -13,6 +13,7 @@ pytestmark = pytest.mark.long
 BENCHMARKS = sorted(path.stem for path in (ROOT / "tests" / "benchmarks").glob("bench_*.py"))
 WITH_PEERS = (
     "bench_compaction",
+    "bench_first_row",
     "bench_idle",
     "bench_ingress",
     "bench_one_copy",

@@ -10,7 +10,6 @@ from lakestream_spark.cli.exits import run
 from lakestream_spark.cli.group import lakestream
 from lakestream_spark.core.errors import Misconfigured
 from lakestream_spark.ingress.listening import listen
-from tests.support.ingress_process import eventually
 from tests.support.small_disk import small_disk
 
 __all__ = ["small_disk"]
@@ -72,7 +71,7 @@ def test_what_the_platform_refuses_is_the_sentence_of_the_demo(tmp_path: Path):
     platform = Platform(["--data", str(tmp_path), "--set", "no.such=1"], tmp_path / "demo.log")
     try:
         with pytest.raises(Misconfigured, match=r"there is no setting 'no\.such'"):
-            eventually(lambda: platform.check() is not None)
+            platform.ready(lambda: None)
     finally:
         platform.kill()
     assert "there is no setting" in (tmp_path / "demo.log").read_text()

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import psutil
 import pytest
@@ -32,9 +33,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("demo") / "data"
 
 
+class First(NamedTuple):
+    """What the first start said until it had ended by itself, and the topics that it left."""
+
+    said: str
+    topics: list[dict[str, Any]]
+    certificate: str
+
+
 @pytest.fixture(scope="module")
-def first(folder: Path) -> str:
-    """What the first start says until it has ended by itself."""
+def first(folder: Path) -> First:
     words = {"DATA": folder, "PORT": free_port(), "ADMIN_PORT": 0, "RUN_FOR": RUN_FOR_S}
     environ = {k: v for k, v in os.environ.items() if not k.startswith("LAKESTREAM_")}
     began = time.monotonic()
@@ -49,43 +57,42 @@ def first(folder: Path) -> str:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert time.monotonic() - began > RUN_FOR_S
-    return done.stdout
-
-
-def number(text: str) -> int:
-    return int(text.replace(",", ""))
-
-
-def test_the_story_is_told_in_its_order_as_plain_lines(first: str, folder: Path):
-    lines = [line for line in first.splitlines() if line.partition(" ")[0] in CHAPTERS]
-    assert [line.partition(" ")[0] for line in lines] == list(CHAPTERS)
-    assert "trouble" not in first
-    assert re.search(
-        r"as snapshot \d{10,}, [\d,]+ rows in \d+ files; first row in the table", first
-    )
-    assert re.search(r"([\d,]+) records from offset 0 on out of Parquet", first)
-    assert "decode(__value)->>'$.total'" in first
-    assert re.search(r"currency +[A-Z]{3}", first)
-    assert "bootstrap.servers=127.0.0.1:" in first
-    assert f"iceberg_scan('{folder}/warehouse/streams/orders-" in first
-    assert f'lakestream_spark.session(data="{folder}")' in first
-    assert "status page   http://127.0.0.1:" in first
-    assert f"`make run DATA={folder}` goes on from there" in first
-
-
-def test_what_was_acknowledged_is_there_and_whole_after_the_end(first: str, folder: Path):
-    told = re.search(r"stopped +([\d,]+) records were sent and acknowledged", first)
-    assert told is not None
     shell = Shell(["--data", str(folder)])
-    topics = shell.json("topic", "list")
-    held = [sum(p["high_watermark"] for p in topic["partitions"]) for topic in topics]
-    assert sum(held) == number(told[1])
-    assert [topic["config"]["lakestream.table.lag.ms"] for topic in topics] == ["2000", "2000"]
-    assert [len(topic["partitions"]) for topic in topics] == [3, 3]
-    assert "payments is whole" in shell("verify", "payments")
+    return First(done.stdout, shell.json("topic", "list"), shell("verify", "payments"))
 
 
-def test_a_second_start_finds_the_data_and_stops_at_once_when_asked_twice(first: str, folder: Path):
+def test_the_story_is_told_in_its_order_as_plain_lines(first: First, folder: Path):
+    said = first.said
+    lines = [line for line in said.splitlines() if line.partition(" ")[0] in CHAPTERS]
+    assert [line.partition(" ")[0] for line in lines] == list(CHAPTERS)
+    assert "trouble" not in said
+    assert re.search(
+        r"as snapshot \d{10,}, [\d,]+ rows in \d+ files; first row in the table", said
+    )
+    assert re.search(r"([\d,]+) records from offset 0 on out of Parquet", said)
+    assert "decode(__value)->>'$.total'" in said
+    assert re.search(r"currency +[A-Z]{3}", said)
+    assert "bootstrap.servers=127.0.0.1:" in said
+    assert f"iceberg_scan('{folder}/warehouse/streams/orders-" in said
+    assert f'lakestream_spark.session(data="{folder}")' in said
+    assert "status page   http://127.0.0.1:" in said
+    assert f"`make run DATA={folder}` goes on from there" in said
+
+
+def test_what_was_acknowledged_is_there_and_whole_after_the_end(first: First):
+    told = re.search(r"stopped +([\d,]+) records were sent and acknowledged", first.said)
+    assert told is not None
+    held = [sum(p["high_watermark"] for p in topic["partitions"]) for topic in first.topics]
+    assert sum(held) == int(told[1].replace(",", ""))
+    lags = [topic["config"]["lakestream.table.lag.ms"] for topic in first.topics]
+    assert lags == ["2000", "2000"]
+    assert [len(topic["partitions"]) for topic in first.topics] == [3, 3]
+    assert "payments is whole" in first.certificate
+
+
+def test_a_second_start_finds_the_data_and_stops_at_once_when_asked_twice(
+    first: First, folder: Path
+):
     with terminal("lakestream_spark", "demo", "--data", str(folder), *FREE) as screen:
         screen.wait_for(r"found [\d,]+ orders and\s+[\d,]+\s+payments from before")
         screen.wait_for("acknowledged")
@@ -93,12 +100,12 @@ def test_a_second_start_finds_the_data_and_stops_at_once_when_asked_twice(first:
         screen.wait_for("stopping")
         began = time.monotonic()
         assert screen.end(signal.SIGINT) == 130
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 15
     assert "Traceback" not in screen.shown
     assert "■ stopped" in screen.shown
 
 
-def test_ctrl_c_stops_in_good_order_and_says_how_to_go_on(first: str, folder: Path):
+def test_ctrl_c_stops_in_good_order_and_says_how_to_go_on(first: First, folder: Path):
     with terminal("lakestream_spark", "demo", "--data", str(folder), *FREE) as screen:
         screen.wait_for("acknowledged")
         platform = psutil.Process(screen.process.pid).children(recursive=True)
@@ -109,7 +116,7 @@ def test_ctrl_c_stops_in_good_order_and_says_how_to_go_on(first: str, folder: Pa
     assert psutil.wait_procs(platform, 30)[1] == []
 
 
-def test_a_demo_that_is_killed_takes_its_platform_with_it(first: str, folder: Path):
+def test_a_demo_that_is_killed_takes_its_platform_with_it(first: First, folder: Path):
     with terminal("lakestream_spark", "demo", "--data", str(folder), *FREE) as screen:
         screen.wait_for("acknowledged")
         platform = psutil.Process(screen.process.pid).children(recursive=True)

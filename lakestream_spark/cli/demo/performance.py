@@ -61,7 +61,8 @@ class Performance:
                 except LakestreamError as error:
                     problem = self._cause(error)
                 self._screen.doing("stopping", "Ctrl-C once more stops at once")
-                problem = problem or self._stop(platform, stage)
+                failed = self._stop(platform, stage, gives_up=problem is not None)
+                problem = problem or failed
         finally:
             platform.kill()
         if stage is not None:
@@ -111,17 +112,24 @@ class Performance:
             stage.check()
             self._clockwork.stop.wait(_SERVE_S)
 
-    def _stop(self, platform: Platform, stage: Stage | None) -> LakestreamError | None:
-        """In good order; what went wrong with that."""
+    def _stop(
+        self, platform: Platform, stage: Stage | None, *, gives_up: bool
+    ) -> LakestreamError | None:
+        """In good order; what went wrong with that. Who gives up does not wait for answers."""
+        problem: LakestreamError | None = None
         try:
             if stage is not None:
-                stage.traffic.stop()
+                stage.traffic.stop(lambda: gives_up or platform.was_killed)
                 stage.watch.look()
+        except LakestreamError as error:
+            problem = self._cause(error)
+        try:
+            if stage is not None:
                 stage.watch.stop()
             platform.stop()
         except LakestreamError as error:
-            return self._cause(error)
-        return None
+            problem = problem or self._cause(error)
+        return problem
 
     def _cause(self, error: LakestreamError) -> LakestreamError:
         """A full disk has many faces."""

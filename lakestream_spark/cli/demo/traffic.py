@@ -20,6 +20,7 @@ from lakestream_spark.core.errors import Unavailable
 ORDERS_PER_SECOND: Final = 16.0
 _STEP_S: Final = 0.05
 _ANSWER_S: Final = 20.0
+_FLUSH_S: Final = 0.2
 _REMEMBERED: Final = 20_000
 _MISSED_S: Final = 1.0
 
@@ -72,12 +73,15 @@ class Traffic:
         if self._refused is not None:
             raise Unavailable(f"a record was not acknowledged: {self._refused}")
 
-    def stop(self) -> None:
+    def stop(self, given_up: Callable[[], bool]) -> None:
         """No more; waits until all that was sent is acknowledged, and raises if it is not."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()
-        left = self._producer.flush(_ANSWER_S)
+        deadline = time.monotonic() + _ANSWER_S
+        while (left := self._producer.flush(_FLUSH_S)) and time.monotonic() < deadline:
+            if given_up():
+                return
         self.check()
         if left:
             raise Unavailable(f"{left} records were not acknowledged within {_ANSWER_S:.0f} s")

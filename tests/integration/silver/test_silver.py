@@ -79,7 +79,9 @@ def test_every_kind_of_record_goes_where_it_belongs(
 def test_every_order_of_the_demo_is_good_enough(spark: SparkSession) -> None:
     shop = Shop(Random(1))
     made = [shop.order(datetime.now(UTC)) for _ in range(200)]
-    values = spark.createDataFrame([(n, each.record.value) for n, each in enumerate(made)], "n int, v binary")
+    values = spark.createDataFrame(
+        [(n, each.record.value) for n, each in enumerate(made)], "n int, v binary"
+    )
     given = {"__partition": "0", "__offset": "n", "__value": "v"}
     columns = [f"CAST({given.get(c, 'NULL')} AS {kind}) AS {c}" for c, kind in RECORD.items()]
     rows = typed(values.selectExpr(*columns))

@@ -66,9 +66,7 @@ def test_the_story_is_told_in_its_order_as_plain_lines(first: First, folder: Pat
     lines = [line for line in said.splitlines() if line.partition(" ")[0] in CHAPTERS]
     assert [line.partition(" ")[0] for line in lines] == list(CHAPTERS)
     assert "trouble" not in said
-    assert re.search(
-        r"as snapshot \d{10,}, [\d,]+ rows in \d+ files; first row in the table", said
-    )
+    assert re.search(r"as snapshot \d{10,}, [\d,]+ rows in \d+ files; first row in the table", said)
     assert re.search(r"([\d,]+) records from offset 0 on out of Parquet", said)
     assert "decode(__value)->>'$.total'" in said
     assert re.search(r"currency +[A-Z]{3}", said)

@@ -53,7 +53,7 @@ def written(session: SparkSession, bootstrap: str, topic: str, folder: str) -> d
         f.concat(f.lit("value-"), f.col("id")).alias("value"),
         f.array(f.struct(f.lit("h").alias("key"), f.lit(b"1").alias("value"))).alias("headers"),
     )
-    *_, write = python_blocks("Read in Spark")
+    (write,) = python_blocks("Write from Spark")
     write = write.replace("127.0.0.1:9092", bootstrap).replace('"orders"', repr(topic))
     exec(write.replace('"key", "value"', '"key", "value", "headers"'), {"rows": rows})
     source = {

@@ -8,12 +8,12 @@ from typing import Final
 
 from tests.support.fetching import cache_folder, one_at_a_time, run_patiently
 
-_SOURCE: Final = Path(__file__).parents[1] / "compat" / "franz"
+SOURCE: Final = Path(__file__).parents[1] / "compat" / "franz"
 
 
 def franz_binary() -> Path:
     """The program as its source is now."""
-    sources = [_SOURCE / name for name in ("go.mod", "go.sum", "main.go")]
+    sources = [SOURCE / name for name in ("go.mod", "go.sum", "main.go")]
     name = sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()[:12]
     built = cache_folder() / "bin" / f"franz-{name}"
     if built.exists():
@@ -28,7 +28,7 @@ def franz_binary() -> Path:
 
 def _build(go: str, built: Path) -> None:
     with tempfile.TemporaryDirectory(dir=built.parent) as scratch:
-        done = run_patiently([go, "build", "-o", f"{scratch}/franz", "."], cwd=_SOURCE)
+        done = run_patiently([go, "build", "-o", f"{scratch}/franz", "."], cwd=SOURCE)
         assert done.returncode == 0, done.stderr[-2000:]
         # Renamed when whole, so that another test run never starts half a program.
         (Path(scratch) / "franz").rename(built)

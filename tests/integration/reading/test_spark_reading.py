@@ -21,7 +21,6 @@ from lakestream_spark.reading import DefaultSource
 from tests.support.embedded import catalog_spec
 from tests.support.ingress_process import eventually
 from tests.support.reading import Lake, Place, dense, lake_in, places
-from tests.support.readme import python_blocks
 from tests.support.shell import Shell
 from tests.support.spark import ignore_sockets_of_spark, spark_session
 
@@ -245,22 +244,3 @@ def test_what_spark_deleted_is_gone_in_sql_of_duckdb(
     query = f"SELECT decode(__value)::INT AS n FROM {topic} ORDER BY n"
     found = Shell(["--data", lake.data]).json("sql", query)["rows"]
     assert [row["n"] for row in found] == [n for n in range(60) if n not in (3, 17)]
-
-
-def test_what_the_readme_shows_works(
-    spark: SparkSession, lake: Lake, capsys: pytest.CaptureFixture[str]
-) -> None:
-    lake.create("orders")
-    lake.send("orders", numbers(0, 150))
-    read_it, view_it, stream_it, _ = (
-        block.replace('"lakestream-data"', repr(lake.data))
-        for block in python_blocks("Read in Spark")
-    )
-    names: dict[str, Any] = {}
-    # One JVM has one context: the session that the block asks for is the one that is there.
-    exec(read_it, names)
-    exec(view_it, names)
-    exec(stream_it, names)
-    assert places(names["orders"]) == dense(150)
-    assert "149" in capsys.readouterr().out
-    assert names["stream"].isStreaming

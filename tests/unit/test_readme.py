@@ -6,8 +6,10 @@ from functools import cache
 
 import pytest
 
+from lakestream_spark.cli.demo.story import CHAPTERS
 from lakestream_spark.cli.exits import EXIT_CODES
 from lakestream_spark.cli.group import COMMANDS
+from lakestream_spark.core import metrics
 from lakestream_spark.metadata.topic_config import SETTINGS
 from lakestream_spark.settings.tree import KEYS
 from tests.support.guide import ROOT, check_printed
@@ -87,6 +89,17 @@ def test_settings_in_the_text_exist() -> None:
     named = {text for text in INLINE if re.fullmatch(r"[a-z]+(\.[a-z_]+)+", text)}
     files = {text for text in named if text.endswith((".db", ".py"))}
     assert {each for each in named - files if each.partition(".")[0] in sections} <= set(KEYS)
+
+
+def test_metrics_in_the_text_exist() -> None:
+    named = {text for text in INLINE if re.fullmatch(r"lakestream_(?!spark\b)[a-z_]+[a-z]", text)}
+    assert named
+    assert named <= set(metrics.NAMES)
+
+
+def test_the_story_of_make_run_has_its_chapters() -> None:
+    story = TEXT.partition("```text\n")[2].partition("```")[0]
+    assert [line.split()[0] for line in story.splitlines()] == list(CHAPTERS)
 
 
 def rows(first: str) -> list[tuple[str, str]]:

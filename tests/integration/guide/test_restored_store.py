@@ -1,12 +1,18 @@
-"""What the README says of a metadata store that is older than the tables: `verify` tells it."""
+"""What the README says of a metadata store that is older than the tables: the commands tell it."""
 
+import json
 import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from tests.support.reading import lake_in
 from tests.support.shell import Shell
+
+
+def told_by_doctor(shell: Shell) -> list[dict[str, Any]]:
+    return list(json.loads(shell.run("doctor", "--json").out))
 
 
 def test_a_restored_store_that_is_older_than_the_table_is_told_before_a_broker_starts(
@@ -28,6 +34,9 @@ def test_a_restored_store_that_is_older_than_the_table_is_told_before_a_broker_s
     for left in folder.glob("metadata.db-*"):
         left.unlink()
     shutil.copy(copy, store)
+    (tables,) = [each for each in told_by_doctor(shell) if each["what"] == "tables"]
+    assert not tables["is_well"]
+    assert "it was restored from an older back-up" in tables["about"]
     complained = shell("verify", "orders", code=5)
     assert "the table and the metadata store disagree where the table ends" in complained
     assert "table_says=3, metadata_says=2" in complained

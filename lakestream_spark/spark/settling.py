@@ -100,7 +100,7 @@ class Settler:
         owned = [
             topic
             for topic in await self._metadata.topics.list()
-            if self._scope.covers(topic.name) and owner_of(topic.id, jobs) == self._scope.job
+            if self._scope.covers(topic.name) and self._is_ours(topic.id, jobs)
         ]
         for topic in await self._unfinished([t for t in owned if t.id not in self._owned]):
             self.later(topic, now_ms)
@@ -120,7 +120,7 @@ class Settler:
 
     async def _settle(self, topic_id: TopicId, now_ms: int) -> None:
         left = self._left.pop(topic_id)
-        if self._holdings.is_settled(topic_id) or not self._is_ours(topic_id):
+        if self._holdings.is_settled(topic_id) or not self._is_ours(topic_id, self._jobs):
             return
         is_patient = now_ms - left.since_ms < self._patience_ms
         try:
@@ -144,5 +144,6 @@ class Settler:
             await self._holdings.give_back([topic_id])
         return is_settled
 
-    def _is_ours(self, topic_id: TopicId) -> bool:
-        return owner_of(topic_id, self._jobs) == self._scope.job
+    def _is_ours(self, topic_id: TopicId, jobs: Sequence[str]) -> bool:
+        # A drain does not live to see that another owner is dead: the lease tells it apart.
+        return self._scope.drain or owner_of(topic_id, jobs) == self._scope.job

@@ -87,6 +87,7 @@ def test_the_status_of_a_topic_tells_stream_table_and_wal(lake: Lake, shell: She
         "table_end": 30,
         "lag_records": 5,
         "problems": [],
+        "quarantined": 0,
         "state": "well",
     }
     assert table["bytes"] >= table["files"] * table["median_bytes"] > 0

@@ -12,6 +12,9 @@ BIN := $(VENV)/bin
 UV := $(VENV)/.bootstrap/bin/uv
 SYNCED := $(VENV)/.synced
 PYTEST := $(BIN)/pytest
+# Most tests wait for servers and timers: more of them than cores at a time, each file in one process.
+WORKERS ?= 3
+SIDE_BY_SIDE := --numprocesses $(WORKERS) --dist loadfile
 # Further words for pytest: make test-fast ARGS="-k writer -x"
 ARGS ?=
 
@@ -36,7 +39,7 @@ run: jars ## Set up, then see a shop's stream become a table, until Ctrl-C; RUN_
 
 .PHONY: test
 test: jars lint types arch conf-check ## Set up, then check and test everything but the long tests (CI runs this).
-	@$(PYTEST) -m "not slow" $(ARGS)
+	@$(PYTEST) $(SIDE_BY_SIDE) -m "not slow" $(ARGS)
 
 .PHONY: test-fast
 test-fast: setup ## The tests that need no Java and no server; at most two minutes.
@@ -44,7 +47,8 @@ test-fast: setup ## The tests that need no Java and no server; at most two minut
 
 .PHONY: test-all
 test-all: jars lint types arch conf-check ## Everything, the long tests too, with many more random examples.
-	@$(PYTEST) --hypothesis-profile=thorough --timeout=3600 $(ARGS)
+	@$(PYTEST) $(SIDE_BY_SIDE) -m "not slow" --hypothesis-profile=thorough --timeout=3600 $(ARGS)
+	@$(PYTEST) -m slow --hypothesis-profile=thorough --timeout=3600 $(ARGS)
 
 .PHONY: lint
 lint: setup ## Check style and formatting.

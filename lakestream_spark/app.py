@@ -21,7 +21,7 @@ from typing import Final
 from lakestream_spark.console import Access, Parts, StatusPage
 from lakestream_spark.core import metrics
 from lakestream_spark.core.clock import Clock, SystemClock
-from lakestream_spark.core.errors import Fenced, NotFound, Unavailable
+from lakestream_spark.core.errors import Fenced, LakestreamError, NotFound, Unavailable
 from lakestream_spark.core.ids import BrokerId
 from lakestream_spark.core.logs import event
 from lakestream_spark.core.series import Level
@@ -200,6 +200,8 @@ async def running_broker(
         await listener.start()
         running = asyncio.create_task(upkeep.run(), name="upkeep")
         stack.push_async_callback(_end, running)
+        ahead = asyncio.create_task(_start_history(parts), name="start-history")
+        stack.push_async_callback(_end, ahead)
         stack.callback(health.stopping)
         stack.callback(stop.begin)
         health.serving(_probes(parts), upkeep.stale)
@@ -326,6 +328,13 @@ def _broker(parts: _Parts) -> Broker:
         inflight=ByteBudget(limits.max_inflight_bytes),
         groups=parts.groups,
     )
+
+
+async def _start_history(parts: _Parts) -> None:
+    """A broker without a table to read needs no process for it, and starts none."""
+    with suppress(LakestreamError):  # Said by whoever asks the metadata store next.
+        if await parts.metadata.tables.have_rows():
+            await parts.history.start_ahead()
 
 
 def _upkeep(parts: _Parts, house: Housekeeping, listener: Listener) -> Upkeep:

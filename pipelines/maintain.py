@@ -1,6 +1,7 @@
 """spark-submit entry: look after the tables: merge, expire, collect, mirror.
 
-spark-submit [SPARK OPTIONS] pipelines/maintain.py --data DIR_OR_URL [--conf FILE] [--once]
+spark-submit --properties-file pipelines/spark.conf \\
+    pipelines/maintain.py --data DIR_OR_URL [--conf FILE] [--once]
 """
 
 import click

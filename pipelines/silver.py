@@ -1,6 +1,7 @@
 """spark-submit entry: a worked example, from the stream of orders into a silver table.
 
-spark-submit [SPARK OPTIONS] pipelines/silver.py --data DIR_OR_URL --checkpoint DIR_OR_URL
+spark-submit --properties-file pipelines/spark.conf \\
+    pipelines/silver.py --data DIR_OR_URL --checkpoint DIR_OR_URL
 """
 
 from threading import Event

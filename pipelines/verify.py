@@ -1,6 +1,7 @@
 """spark-submit entry: compare every row of a topic's table with what was committed.
 
-spark-submit [SPARK OPTIONS] pipelines/verify.py TOPIC --data DIR_OR_URL [--conf FILE] [--json]
+spark-submit --properties-file pipelines/spark.conf \\
+    pipelines/verify.py TOPIC --data DIR_OR_URL [--conf FILE] [--json]
 """
 
 import click

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from lakestream_spark.cli.connect import Place, place_of
 from lakestream_spark.cli.exits import run_entry
 from lakestream_spark.cli.options import Loaded, settings_options
+from lakestream_spark.cli.quoting import in_backticks, spark_text
 from lakestream_spark.core.errors import Misconfigured
 
 
@@ -19,10 +20,11 @@ def register(spark: SparkSession, place: Place, catalog: str) -> str:
             f"the topic has no Delta log: `lakestream topic alter {place.topic} "
             "--config lakestream.table.formats=iceberg,delta`, then flush it"
         )
-    *schema, table = (f"`{part}`" for part in (catalog, *place.identifier))
-    spark.sql(f"CREATE SCHEMA IF NOT EXISTS {'.'.join(schema)}")
-    name = ".".join([*schema, table])
-    spark.sql(f"CREATE TABLE IF NOT EXISTS {name} USING DELTA LOCATION '{place.location}'")
+    *namespace, _ = place.identifier
+    name = in_backticks(catalog, *place.identifier)
+    location = spark_text(place.location)
+    spark.sql(f"CREATE SCHEMA IF NOT EXISTS {in_backticks(catalog, *namespace)}")
+    spark.sql(f"CREATE TABLE IF NOT EXISTS {name} USING DELTA LOCATION {location}")
     return name
 
 

@@ -1,7 +1,10 @@
-"""Package lakestream, submit its compaction to EMR Serverless in streaming mode, and follow it.
+"""Package lakestream, submit one of its jobs to EMR Serverless in streaming mode, and follow it.
 
     python deploy/emr/submit.py --application 00f1abcd --role arn:aws:iam::1:role/lakestream \\
         --code s3://bucket/code --data s3://bucket/lake --metadata-secret lakestream/metadata-url
+
+`--job maintain` submits the upkeep of the tables instead of the compaction: round after round, as
+`maintain.interval_ms` says. Its Spark fetches Iceberg's jars, so the application needs a way out.
 
 The application must offer Spark 4.1 and Python 3.11 or newer. The metadata store's URL comes from
 Secrets Manager, so no secret is in the job. Ctrl-C ends the following, not the job.
@@ -23,8 +26,19 @@ import boto3
 import click
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-ENTRY: Final = ROOT / "pipelines" / "compact.py"
+COMPACT: Final = "compact"
+MAINTAIN: Final = "maintain"
 ENDED: Final = ("SUCCESS", "FAILED", "CANCELLED")
+# What the upkeep's Spark needs to rewrite files; the compaction's opens no table.
+PACKAGES: Final = (
+    "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
+    "org.apache.iceberg:iceberg-aws-bundle:1.12.0",
+    "org.postgresql:postgresql:42.7.8",
+)
+_ICEBERG: Final = {
+    "spark.jars.packages": ",".join(PACKAGES),
+    "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+}
 _EXTRAS: Final = "jobs,postgres"
 _POLL_S: Final = 10.0
 
@@ -33,6 +47,7 @@ _POLL_S: Final = 10.0
 class Job:
     """What is submitted; `archive` and `entry` are URLs."""
 
+    name: str
     application: str
     role: str
     archive: str
@@ -46,7 +61,7 @@ class Job:
         return {
             "applicationId": self.application,
             "executionRoleArn": self.role,
-            "name": "lakestream-compact",
+            "name": f"lakestream-{self.name}",
             "mode": "STREAMING",
             "retryPolicy": {"maxFailedAttemptsPerHour": 5},
             "jobDriver": {
@@ -69,7 +84,13 @@ class Job:
             "spark.archives": f"{self.archive}#environment",
             **_named("spark.emr-serverless.driverEnv.", {**both, **secret}),
             **_named("spark.executorEnv.", both),
+            **(_ICEBERG if self.name == MAINTAIN else {}),
         }
+
+
+def entry_of(name: str) -> Path:
+    """The file that the job runs."""
+    return ROOT / "pipelines" / f"{name}.py"
 
 
 def _named(prefix: str, values: Mapping[str, str]) -> dict[str, str]:
@@ -128,6 +149,9 @@ def follow(
 
 
 @click.command()
+@click.option(
+    "--job", "name", type=click.Choice([COMPACT, MAINTAIN]), default=COMPACT, show_default=True
+)
 @click.option("--application", required=True, help="Id of the EMR Serverless application.")
 @click.option("--role", required=True, help="ARN of the role that the job runs as.")
 @click.option("--code", required=True, metavar="S3_URL", help="Where the package is put.")
@@ -137,6 +161,7 @@ def follow(
 @click.option("--region", help="Region of AWS, unless the environment names it.")
 @click.argument("more", nargs=-1)
 def main(
+    name: str,
     application: str,
     role: str,
     code: str,
@@ -146,27 +171,28 @@ def main(
     region: str | None,
     more: tuple[str, ...],
 ) -> None:
-    """Submit the compaction and follow it. What follows `--` goes to pipelines/compact.py."""
-    for name, url in (("--code", code), ("--data", data)):
+    """Submit a job and follow it. What follows `--` goes to its file in pipelines/."""
+    for flag, url in (("--code", code), ("--data", data)):
         if not url.startswith("s3://"):
-            raise click.BadParameter(f"{url!r} does not begin with s3://", param_hint=name)
+            raise click.BadParameter(f"{url!r} does not begin with s3://", param_hint=flag)
     session = boto3.Session(region_name=region)
     s3, emr = session.client("s3"), session.client("emr-serverless")
     version = python.removeprefix("python") if python[-1].isdigit() else "3.11"
     with TemporaryDirectory(prefix="lakestream-emr-") as folder:
         archive = upload(s3, package(Path(folder), python_version=version), code)
     job = Job(
+        name=name,
         application=application,
         role=role,
         archive=archive,
-        entry=upload(s3, ENTRY, code),
+        entry=upload(s3, entry_of(name), code),
         arguments=["--data", data, *more],
         metadata_secret=metadata_secret,
         python=python,
     )
     run = emr.start_job_run(**job.request())["jobRunId"]
     click.echo(f"job run {run}")
-    if follow(emr, application, run) == "FAILED":
+    if follow(emr, application, run) != "SUCCESS":
         sys.exit(1)
 
 

@@ -83,6 +83,8 @@ def _upkeep(settings: Settings, session: Session, stop: Event) -> Iterator[None]
     job = maintain_job(settings)
 
     def rounds() -> None:
+        # What waits since the last stop goes to its table before any files are merged.
+        stop.wait(job.every_s)
         while not stop.is_set():
             try:
                 run_maintenance(session, job, stop)

@@ -1,6 +1,7 @@
 """`lakestream connect ENGINE TOPIC`: what to type into an engine to read a topic's table."""
 
-import re
+import os
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -8,18 +9,23 @@ from typing import Final
 import click
 
 from lakestream_spark.cli.asking import table_of
-from lakestream_spark.cli.engine_storage import DOTS, duckdb_secret, trino_files
+from lakestream_spark.cli.engine_storage import duckdb_secret, trino_files
 from lakestream_spark.cli.options import Loaded, settings_options
+from lakestream_spark.cli.python_settings import PythonSettings, embedded, python_settings
+from lakestream_spark.cli.quoting import in_backticks, in_quotes, spark_text, text
+from lakestream_spark.cli.secrecy import DOTS, without_secrets
 from lakestream_spark.core.errors import Misconfigured
 from lakestream_spark.metadata.topic_config import TopicConfig
 from lakestream_spark.settings import Settings
 from lakestream_spark.settings.specs import catalog_spec
-from lakestream_spark.spark.catalogs import catalog_conf
-from lakestream_spark.spark.jars import COORDINATES
+from lakestream_spark.spark.catalogs import catalog_conf, is_on_s3
+from lakestream_spark.spark.jars import COORDINATES, S3_COORDINATES, SHIPPED_WITH_SPARK
 from lakestream_spark.table.spec import CatalogSpec
 
-_SECRETS: Final = ("password", "secret", "token", "credential")
-_PASSWORD: Final = re.compile(r"(//[^/@:]*:)[^/@]*@")
+_EXTENSIONS: Final = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+_S3_JARS: Final = "python -m lakestream_spark.spark.jars --s3"
+_UNITY: Final = "main"
+"""Unity Catalog's first catalog: a workspace has it unless somebody took it away."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,17 +33,13 @@ class Place:
     """Where a topic's table is."""
 
     topic: str
-    data: str
+    python: PythonSettings
     catalog: CatalogSpec
     identifier: tuple[str, ...]
     location: str
     metadata: str
     """The newest metadata file."""
     has_delta: bool
-
-    @property
-    def table(self) -> str:
-        return ".".join(self.identifier)
 
     @property
     def is_local(self) -> bool:
@@ -48,7 +50,8 @@ class Place:
 @click.argument("engine", metavar="ENGINE")
 @click.argument("topic")
 @settings_options
-def connect(loaded: Loaded, engine: str, topic: str) -> None:
+@click.pass_context
+def connect(context: click.Context, loaded: Loaded, engine: str, topic: str) -> None:
     """Print what to type into an engine to read a topic's table.
 
     ENGINE is spark, duckdb, pyiceberg, trino, databricks or snowflake. Secrets are left out.
@@ -57,15 +60,19 @@ def connect(loaded: Loaded, engine: str, topic: str) -> None:
     if snippet is None:
         known = ", ".join(ENGINES)
         raise click.BadParameter(f"{engine!r} is not one of {known}", param_hint="ENGINE")
-    click.echo(snippet(place_of(loaded.settings, topic)))
+    python = python_settings(loaded, context.params["conf"], os.environ)
+    click.echo(snippet(place_of(loaded.settings, topic, python)))
 
 
-def place_of(settings: Settings, name: str) -> Place:
-    """Where the topic's table is; raises what a command tells when there is none."""
+def place_of(settings: Settings, name: str, python: PythonSettings | None = None) -> Place:
+    """Where the topic's table is; raises what a command tells when there is none.
+
+    `python` says how Python finds it, unless a folder of this machine is all there is to know.
+    """
     topic, table = table_of(settings, name)
     return Place(
         topic=name,
-        data=str(settings.data),
+        python=python or embedded(settings),
         catalog=catalog_spec(settings),
         identifier=table.name(),
         location=table.location(),
@@ -75,55 +82,64 @@ def place_of(settings: Settings, name: str) -> Place:
 
 
 def spark(place: Place) -> str:
-    conf = _shown(catalog_conf(place.catalog))
-    lines = [f"  --packages {','.join(COORDINATES)}"]
-    lines += [f"  --conf {key}={value}" for key, value in conf.items()]
-    extensions = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
-    lines.append(f"  --conf spark.sql.extensions={extensions}")
+    packages = [*COORDINATES, *(S3_COORDINATES if is_on_s3(place.catalog) else ())]
+    conf = {**without_secrets(catalog_conf(place.catalog)), "spark.sql.extensions": _EXTENSIONS}
+    table = in_backticks(place.catalog.name, *place.identifier)
+    words = [
+        ("--packages", ",".join(packages)),
+        # A second version beside the one that Spark ships with breaks it.
+        ("--exclude-packages", ",".join(SHIPPED_WITH_SPARK)),
+        *(("--conf", f"{key}={value}") for key, value in conf.items()),
+        ("-e", f"SELECT * FROM {table} LIMIT 10"),
+    ]
+    lines = ["spark-sql", *(f"  {flag} {shlex.quote(value)}" for flag, value in words)]
+    fetched = f"; before, once, `{_S3_JARS}`" if is_on_s3(place.catalog) else ""
     return (
         "# The table, in any Spark 4.1:\n"
-        "spark-sql \\\n"
         + " \\\n".join(lines)
-        + f" \\\n  -e 'SELECT * FROM {place.catalog.name}.{place.table} LIMIT 10'\n\n"
-        + "# The table and what is not in it yet, in Python:\n"
+        + f"\n\n# The table and what is not in it yet, in Python{fetched}:\n"
         + spark_python(place)
     )
 
 
 def spark_python(place: Place) -> str:
-    return (
-        "import lakestream_spark\n\n"
-        f'spark = lakestream_spark.session(data="{place.data}")\n'
-        f'lakestream_spark.read(spark, "{place.topic}", data="{place.data}").show()'
-    )
+    own = place.python
+    lines = [
+        *own.imports,
+        "",
+        *own.assignments,
+        f"spark = lakestream_spark.session({own.given})",
+        f'lakestream_spark.read(spark, "{place.topic}", {own.given}).show()',
+    ]
+    return "\n".join(lines)
 
 
 def duckdb(place: Place) -> str:
-    source = place.metadata.removeprefix("file://")
+    source = text(place.metadata.removeprefix("file://"))
     before = ["INSTALL iceberg; LOAD iceberg;", *duckdb_secret(place.catalog)]
     return (
         "\n".join(before) + "\n"
-        f"SELECT * FROM iceberg_scan('{source}') LIMIT 10;\n"
+        f"SELECT * FROM iceberg_scan({source}) LIMIT 10;\n"
         "-- This is the newest snapshot of now; ask again for a newer one."
     )
 
 
 def pyiceberg(place: Place) -> str:
-    properties = _shown({**place.catalog.properties, "warehouse": place.catalog.warehouse})
+    properties = without_secrets({**place.catalog.properties, "warehouse": place.catalog.warehouse})
     given = "".join(f"    {key!r}: {value!r},\n" for key, value in properties.items())
     return (
         "from pyiceberg.catalog import load_catalog\n\n"
         f"catalog = load_catalog({place.catalog.name!r}, **{{\n{given}}})\n"
-        f"table = catalog.load_table({place.table!r})\n"
+        f"table = catalog.load_table({'.'.join(place.identifier)!r})\n"
         "print(table.scan(limit=10).to_arrow())"
     )
 
 
 def trino(place: Place) -> str:
-    own = _shown(place.catalog.properties)
+    own = without_secrets(place.catalog.properties)
     kind = own.get("type", "sql")
     if kind == "sql":
-        conf = _shown(catalog_conf(place.catalog))
+        conf = without_secrets(catalog_conf(place.catalog))
         prefix = f"spark.sql.catalog.{place.catalog.name}."
         uri = conf[f"{prefix}uri"]
         if uri.startswith("jdbc:sqlite"):
@@ -149,7 +165,7 @@ def trino(place: Place) -> str:
         f"# etc/catalog/{place.catalog.name}.properties\n"
         "connector.name=iceberg\n"
         + "\n".join([*lines, *trino_files(place.catalog)])
-        + f"\n\n-- then\nSELECT * FROM {place.catalog.name}.{place.table} LIMIT 10;"
+        + f"\n\n-- then\nSELECT * FROM {in_quotes(place.catalog.name, *place.identifier)} LIMIT 10;"
     )
 
 
@@ -160,9 +176,12 @@ def databricks(place: Place) -> str:
             f"the topic has no Delta log: `lakestream topic alter {place.topic} "
             "--config lakestream.table.formats=iceberg,delta`, then flush it"
         )
+    *schema, table = place.identifier
+    name = in_backticks(_UNITY, *schema, table)
     return (
-        f"CREATE TABLE IF NOT EXISTS main.{place.table} USING DELTA LOCATION '{place.location}';\n"
-        f"SELECT * FROM main.{place.table} LIMIT 10;\n"
+        f"CREATE SCHEMA IF NOT EXISTS {in_backticks(_UNITY, *schema)};\n"
+        f"CREATE TABLE IF NOT EXISTS {name} USING DELTA LOCATION {spark_text(place.location)};\n"
+        f"SELECT * FROM {name} LIMIT 10;\n"
         "-- The location must lie in an external location of Unity Catalog."
     )
 
@@ -170,15 +189,16 @@ def databricks(place: Place) -> str:
 def snowflake(place: Place) -> str:
     _refuse_local(place, "Snowflake")
     inside = place.metadata.removeprefix(place.location).lstrip("/")
+    table = in_quotes(place.identifier[-1])
     return (
         "CREATE OR REPLACE CATALOG INTEGRATION lakestream\n"
         "  CATALOG_SOURCE = OBJECT_STORE TABLE_FORMAT = ICEBERG ENABLED = TRUE;\n"
         f"-- my_volume: an external volume whose base is {place.location}/\n"
-        f"CREATE OR REPLACE ICEBERG TABLE {place.identifier[-1]}\n"
+        f"CREATE OR REPLACE ICEBERG TABLE {table}\n"
         "  EXTERNAL_VOLUME = 'my_volume' CATALOG = 'lakestream'\n"
-        f"  METADATA_FILE_PATH = '{inside}';\n"
-        f"SELECT * FROM {place.identifier[-1]} LIMIT 10;\n"
-        f"-- Newer snapshots: ALTER ICEBERG TABLE {place.identifier[-1]} REFRESH '<metadata file>';"
+        f"  METADATA_FILE_PATH = {text(inside)};\n"
+        f"SELECT * FROM {table} LIMIT 10;\n"
+        f"-- Newer snapshots: ALTER ICEBERG TABLE {table} REFRESH '<metadata file>';"
     )
 
 
@@ -198,13 +218,3 @@ def _refuse_local(place: Place, who: str) -> None:
             f"{who} cannot reach a folder of this machine: put the tables into a bucket",
             location=place.location,
         )
-
-
-def _shown(properties: Mapping[str, str]) -> dict[str, str]:
-    """Without secrets, which may be values of their own or within a URL."""
-    return {
-        key: DOTS
-        if any(secret in key.lower() for secret in _SECRETS)
-        else _PASSWORD.sub(rf"\1{DOTS}@", value)
-        for key, value in properties.items()
-    }

@@ -2,7 +2,7 @@
 
 import json
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -14,7 +14,8 @@ from lakestream_spark.cli.options import positive
 from lakestream_spark.cli.output import cell, console, grid, titled
 from lakestream_spark.core.errors import Misconfigured
 
-MONTH_S: Final = 730 * 3600
+_MONTH_H: Final = 730
+MONTH_S: Final = _MONTH_H * 3600
 _GB: Final = 1e9
 _SEGMENT_MB: Final = 8.388608
 _FLUSHES_PER_S: Final = {"cost": 4.0, "latency": 200.0}
@@ -27,7 +28,7 @@ _WAL_HELD_S: Final = 60.0
 _REPLICAS: Final = 3
 _DISK_FULL: Final = 0.6
 _MOST: Final = 1_000_000
-_DEFAULT: Final = Path(__file__).with_name("prices.toml")
+DEFAULT_PRICES: Final = Path(__file__).with_name("prices.toml")
 _NEEDED: Final = {
     "store": ("put_per_1000", "get_per_1000", "gb_month"),
     "disk": ("gb_month",),
@@ -102,15 +103,24 @@ class Item(NamedTuple):
 def cost(prices: Path | None, as_json: bool, **given: Any) -> None:
     """Tell what a month of a stream costs, beside Kafka on replicated disks.
 
-    An estimate from list prices: every line shows its arithmetic, so that you can check it.
+    An estimate: every line shows its arithmetic with the price of each unit, so that you can check
+    it, and the file of prices is named.
     """
-    load, known = Load(**given), _prices(prices or _DEFAULT)
+    file = prices or DEFAULT_PRICES
+    load, known = Load(**given), _prices(file)
     bills = {"lakestream": ours(load, known), "Kafka on disks": kafka(load, known)}
     if not all(isfinite(total(bill)) for bill in bills.values()):
         raise click.UsageError("the sums are beyond all numbers: give numbers of this world")
     if as_json:
-        click.echo(json.dumps({who: [item._asdict() for item in b] for who, b in bills.items()}))
+        shown = {who: [item._asdict() for item in bill] for who, bill in bills.items()}
+        click.echo(json.dumps({**shown, "prices": str(file)}))
         return
+    _show(bills, load)
+    whose = "yours" if prices else "list prices; --prices takes your own"
+    click.echo(f"Prices in US dollars from {file} ({whose}).")
+
+
+def _show(bills: Mapping[str, Sequence[Item]], load: Load) -> None:
     out = console()
     for who, bill in bills.items():
         rows = grid("", "a month", "")
@@ -134,38 +144,44 @@ def ours(load: Load, prices: Any) -> list[Item]:
     puts = segments + commits * (load.partitions + _METADATA_PUTS)
     gets = segments * load.brokers
     held = load.kept_gb * load.table_ratio + load.mb_per_s * (load.lag_s + _WAL_HELD_S) / 1000
-    store, vcpu = prices["store"], prices["compute"]["vcpu_hour"] * 730
+    store = prices["store"]
     brokers = max(load.brokers, load.mb_per_s * (1 + load.readers) / _BROKER_MB_PER_VCPU)
     compaction = load.mb_per_s / 1000 * _COMPACTION_CPU_S_PER_GB
     return [
-        Item(
+        _requests(
             "writes",
-            puts / 1000 * store["put_per_1000"],
             f"{per_s:.1f} segments a second, a commit every {load.lag_s:g} s of "
-            f"{load.partitions} files: {puts / 1e6:.1f} M PUT",
+            f"{load.partitions} files and {_METADATA_PUTS} more",
+            puts,
+            "PUT",
+            store["put_per_1000"],
         ),
-        Item(
+        _requests(
             "reads",
-            gets / 1000 * store["get_per_1000"],
-            f"every segment by the compaction and {load.brokers - 1} other brokers: "
-            f"{gets / 1e6:.1f} M GET",
+            f"every segment by the compaction and {load.brokers - 1} other brokers",
+            gets,
+            "GET",
+            store["get_per_1000"],
         ),
-        Item(
+        _gigabytes(
             "storage",
-            held * store["gb_month"],
-            f"{load.days:g} days x {load.table_ratio:g} in the table, and the WAL: {held:,.0f} GB",
+            f"{load.days:g} days × {load.table_ratio:g} in the table, and the WAL",
+            held,
+            store["gb_month"],
         ),
-        Item(
+        _processors(
             "brokers",
-            brokers * vcpu,
-            f"{brokers:.1f} vCPU at {_BROKER_MB_PER_VCPU:g} MB/s each, at least one a broker",
+            f"{_BROKER_MB_PER_VCPU:g} MB/s by each, at least one a broker",
+            brokers,
+            prices["compute"]["vcpu_hour"],
         ),
-        Item(
+        _processors(
             "compaction",
-            compaction * vcpu,
-            f"{_COMPACTION_CPU_S_PER_GB:g} CPU-s for each GB: {compaction:.2f} vCPU",
+            f"{_COMPACTION_CPU_S_PER_GB:g} CPU-s for each GB",
+            compaction,
+            prices["compute"]["vcpu_hour"],
         ),
-        Item("across zones", 0.0, "brokers exchange data through the bucket"),
+        Item("across zones", 0.0, "brokers exchange data through the bucket: 0 GB = $0"),
     ]
 
 
@@ -174,29 +190,53 @@ def kafka(load: Load, prices: Any) -> list[Item]:
     days = min(load.days, load.kafka_days)
     disk = load.kept_gb * days / load.days * _REPLICAS / _DISK_FULL
     crossing = load.gb * (2 / 3 + (_REPLICAS - 1) + load.readers * 2 / 3)
-    vcpu = prices["compute"]["vcpu_hour"] * 730
     flow = load.mb_per_s * (_REPLICAS + load.readers)
     brokers = max(3.0, flow / _KAFKA_MB_PER_VCPU)
-    copy = load.kept_gb * load.table_ratio
     return [
-        Item(
+        _gigabytes(
             "disks",
-            disk * prices["disk"]["gb_month"],
-            f"{days:g} days x {_REPLICAS} replicas, {_DISK_FULL:.0%} full: {disk:,.0f} GB",
+            f"{days:g} days × {_REPLICAS} replicas, {_DISK_FULL:.0%} full",
+            disk,
+            prices["disk"]["gb_month"],
         ),
-        Item(
+        _gigabytes(
             "across zones",
-            crossing * 2 * prices["network"]["cross_zone_gb"],
-            f"2/3 of what is sent, {_REPLICAS - 1} replicas, 2/3 of what is read: "
-            f"{crossing:,.0f} GB, paid on both sides",
+            f"2/3 of what is sent, {_REPLICAS - 1} replicas, 2/3 of what is read, "
+            "paid on both sides",
+            2 * crossing,
+            prices["network"]["cross_zone_gb"],
         ),
-        Item("brokers", brokers * vcpu, f"{brokers:.1f} vCPU at {_KAFKA_MB_PER_VCPU:g} MB/s each"),
-        Item(
+        _processors(
+            "brokers",
+            f"{_KAFKA_MB_PER_VCPU:g} MB/s by each, at least three",
+            brokers,
+            prices["compute"]["vcpu_hour"],
+        ),
+        _gigabytes(
             "the table's copy",
-            copy * prices["store"]["gb_month"],
-            f"the same rows again, in the bucket: {copy:,.0f} GB; the connector is not counted",
+            "the same rows again, in the bucket; the connector is not counted",
+            load.kept_gb * load.table_ratio,
+            prices["store"]["gb_month"],
         ),
     ]
+
+
+def _requests(what: str, why: str, count: float, kind: str, price: float) -> Item:
+    dollars = count / 1000 * price
+    return _item(what, why, f"{count / 1e6:,.1f} M {kind} × ${price:g} per 1,000", dollars)
+
+
+def _gigabytes(what: str, why: str, size: float, price: float) -> Item:
+    return _item(what, why, f"{size:,.0f} GB × ${price:g}", size * price)
+
+
+def _processors(what: str, why: str, count: float, price: float) -> Item:
+    dollars = count * _MONTH_H * price
+    return _item(what, why, f"{count:,.2f} vCPU × {_MONTH_H} h × ${price:g}", dollars)
+
+
+def _item(what: str, why: str, product: str, dollars: float) -> Item:
+    return Item(what, dollars, f"{why}: {product} = ${dollars:,.0f}")
 
 
 def _prices(path: Path) -> Any:

@@ -1,43 +1,51 @@
 """`lakestream doctor`: what an installation needs, tried one by one, and what to do about it.
 
 What always holds: every check is tried, whatever the others found; what is written to try a store
-is deleted again.
+is deleted again, and a file or folder that is not there is not made.
 """
 
 import asyncio
 import json
-import os
-import shutil
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, NamedTuple
-from uuid import uuid4
 
 import click
 
+from lakestream_spark.cli.ailments import Sick, sick_of
 from lakestream_spark.cli.asking import metadata_of
 from lakestream_spark.cli.broker_address import listens
 from lakestream_spark.cli.options import Loaded, settings_options
 from lakestream_spark.cli.output import cell, console, grid
-from lakestream_spark.core.errors import LakestreamError, RedTable
+from lakestream_spark.cli.store_checks import (
+    not_made_yet,
+    room,
+    sqlite_file,
+    sweep,
+    try_store,
+    try_warehouse,
+    wal_folder,
+)
+from lakestream_spark.core.clock import SystemClock
+from lakestream_spark.core.errors import RedTable
 from lakestream_spark.metadata import Metadata
 from lakestream_spark.metadata.topics import Topic
+from lakestream_spark.objectstore.open import open_store
 from lakestream_spark.objectstore.spec import StoreSpec
 from lakestream_spark.settings import Settings
 from lakestream_spark.settings.storage import catalog_spec, wal_stores
-from lakestream_spark.spark.jars import jar_paths, require_java, require_pyspark
+from lakestream_spark.spark.catalogs import is_on_s3
+from lakestream_spark.spark.jars import jar_paths, require_java, require_pyspark, s3_jar_paths
 from lakestream_spark.spark.jvm import archive_path
 from lakestream_spark.table.append import TableState
 from lakestream_spark.table.iceberg import StreamCatalog
 from lakestream_spark.table.in_step import check_not_beyond
+from lakestream_spark.table.places import canonical
 from lakestream_spark.table.spec import CatalogSpec
 
-_PROBE_PREFIX: Final = "doctor/"
-_SKEW_S: Final = 60.0
-_FULL: Final = 0.95
 _COMPACTION: Final = "only brokers run without it"
 
 
@@ -48,14 +56,6 @@ class Finding(NamedTuple):
     is_well: bool
     about: str
     advice: str = ""
-
-
-class Sick(Exception):
-    """Something is wrong, and this is to be done about it."""
-
-    def __init__(self, about: str, advice: str) -> None:
-        super().__init__(about)
-        self.advice = advice
 
 
 @click.command()
@@ -77,16 +77,20 @@ def doctor(context: click.Context, /, loaded: Loaded, as_json: bool) -> None:
 
 async def examine(settings: Settings) -> list[Finding]:
     """All checks, in the order in which people need what they check."""
+    spec = catalog_spec(settings)
     checks: list[tuple[str, Callable[[], Awaitable[str]]]] = [
         ("Java", _in_thread(_java)),
         ("pyspark", _in_thread(_pyspark)),
         ("Spark's jars", _in_thread(_jars)),
+    ]
+    if is_on_s3(spec):
+        checks.append(("Spark's jars for S3", _in_thread(_s3_jars)))
+    checks += [
         ("compiled kernels", _in_thread(_kernels)),
         ("metadata store", lambda: _metadata(settings)),
     ]
-    by_url = {spec.url: spec for spec in wal_stores(settings).values()}
-    checks += [(f"WAL in {url}", _store(spec)) for url, spec in by_url.items()]
-    spec = catalog_spec(settings)
+    by_url = {each.url: each for each in wal_stores(settings).values()}
+    checks += [(f"WAL in {url}", _store(each)) for url, each in by_url.items()]
     checks += [
         (f"catalog {spec.name}", _in_thread(lambda: _catalog(spec))),
         ("warehouse", _in_thread(lambda: _warehouse(spec))),
@@ -99,12 +103,9 @@ async def examine(settings: Settings) -> list[Finding]:
 async def _tried(what: str, check: Callable[[], Awaitable[str]]) -> Finding:
     try:
         return Finding(what, True, await check())
-    except Sick as sick:
-        return Finding(what, False, str(sick), sick.advice)
-    except LakestreamError as error:
-        return Finding(what, False, str(error), "mend this setting or what it names")
     except Exception as error:
-        return Finding(what, False, f"{type(error).__name__}: {error}", "look at its own log")
+        found = sick_of(error)
+        return Finding(what, False, str(found), found.advice)
 
 
 def _in_thread(check: Callable[[], str]) -> Callable[[], Awaitable[str]]:
@@ -133,6 +134,16 @@ def _jars() -> str:
     return f"{len(jars)} jars and an archive of Spark's classes"
 
 
+def _s3_jars() -> str:
+    jars = s3_jar_paths()
+    if not jars:
+        raise Sick(
+            "Spark cannot read or merge tables on S3 without them",
+            "run `python -m lakestream_spark.spark.jars --s3`",
+        )
+    return f"{len(jars)} jars"
+
+
 def _kernels() -> str:
     missing = [name for name in ("numba", "deltalake") if find_spec(name) is None]
     if missing:
@@ -144,7 +155,9 @@ def _kernels() -> str:
 
 
 async def _metadata(settings: Settings) -> str:
-    async with metadata_of(settings, makes=True) as metadata:
+    if missing := not_made_yet(sqlite_file(settings.metadata.url)):
+        return missing
+    async with metadata_of(settings) as metadata:
         began = time.perf_counter()
         topics = await metadata.topics.list()
         took_ms = 1000 * (time.perf_counter() - began)
@@ -153,48 +166,36 @@ async def _metadata(settings: Settings) -> str:
 
 def _store(spec: StoreSpec) -> Callable[[], Awaitable[str]]:
     async def tried() -> str:
-        store, key = spec.open(), f"{_PROBE_PREFIX}{uuid4().hex}"
-        content = os.urandom(1024)
-        began = time.perf_counter()
-        await store.put(key, content)
-        took_ms = 1000 * (time.perf_counter() - began)
+        folder = wal_folder(spec.url)
+        if missing := not_made_yet(folder):
+            return missing
         try:
-            if await store.get(key) != content:
-                raise Sick("the store gave other bytes than it was given", "do not use it")
-            seen = [each async for each in store.list(_PROBE_PREFIX) if each.key == key]
-            if not seen:
-                raise Sick("an object is not listed after it was written", "do not use it")
+            # Without retries: a person waits, and is told what a broker would wait for.
+            found = await try_store(open_store(spec.url, spec.options), SystemClock())
         finally:
-            await store.delete([key])
-        skew_s = abs(time.time() - seen[0].modified_ms / 1000)
-        if skew_s > _SKEW_S:
-            raise Sick(
-                f"its clock and this one's differ by {skew_s:.0f} s",
-                "set this clock by NTP: stores refuse requests of another time",
-            )
-        return f"write, read, list and delete work; a write takes {took_ms:.0f} ms{_room(spec.url)}"
+            sweep(folder)
+        return f"{found}{'' if folder is None else room(folder)}"
 
     return tried
 
 
-def _room(url: str) -> str:
-    """How much is left on a disk; raises `Sick` when it is nearly full."""
-    if not url.startswith("file://"):
-        return ""
-    usage = shutil.disk_usage(Path(url.removeprefix("file://")))
-    if usage.used > _FULL * usage.total:
-        raise Sick(f"the disk is {usage.used / usage.total:.0%} full", "make room on it")
-    return f"; {usage.free / 1e9:.0f} GB free"
-
-
 def _catalog(spec: CatalogSpec) -> str:
+    if missing := not_made_yet(_catalog_file(spec)):
+        return missing
     with closing(StreamCatalog.open(spec)) as catalog:
         namespaces = catalog.namespaces()
     return f"{spec.properties.get('type', 'sql')}, {len(namespaces)} namespaces"
 
 
+def _catalog_file(spec: CatalogSpec) -> Path | None:
+    return sqlite_file(spec.properties.get("uri", ""))
+
+
 async def _tables(settings: Settings, spec: CatalogSpec) -> str:
     """Whether each table and the metadata store are of one time, and the table is lawful."""
+    for file in (sqlite_file(settings.metadata.url), _catalog_file(spec)):
+        if not_made_yet(file):
+            return "none yet"
     red: dict[str, RedTable] = {}
     async with metadata_of(settings) as metadata:
         topics = await metadata.topics.list()
@@ -225,16 +226,9 @@ async def _table(metadata: Metadata, catalog: StreamCatalog, topic: Topic) -> No
 
 
 def _warehouse(spec: CatalogSpec) -> str:
-    io, place = spec.file_io(), f"{spec.warehouse}/{_PROBE_PREFIX}{uuid4().hex}"
-    with io.new_output(place).create() as stream:
-        stream.write(b"probe")
-    try:
-        with io.new_input(place).open() as stream:
-            if stream.read() != b"probe":
-                raise Sick("the warehouse gave other bytes than it was given", "do not use it")
-    finally:
-        io.delete(place)
-    return f"write, read and delete work in {spec.warehouse}"
+    place = canonical(spec.warehouse)
+    folder = Path(place) if place.startswith("/") else None
+    return not_made_yet(folder) or try_warehouse(spec)
 
 
 def _broker(settings: Settings) -> str:

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
+from lakestream_spark.cli.quoting import text
+from lakestream_spark.cli.secrecy import DOTS
 from lakestream_spark.table.spec import CatalogSpec
 
-DOTS: Final = "..."
 _S3: Final = ("s3", "s3a", "s3n")
 _GCS: Final = ("gs", "gcs")
 _AZURE: Final = ("abfs", "abfss", "az", "wasb", "wasbs")
@@ -26,8 +27,8 @@ def duckdb_secret(catalog: CatalogSpec) -> list[str]:
         secret = f"CREATE SECRET (TYPE gcs, KEY_ID '{DOTS}', SECRET '{DOTS}');"
         return ["INSTALL httpfs; LOAD httpfs;", secret]
     if scheme in _AZURE:
-        account = _azure_account(catalog)
-        secret = f"CREATE SECRET (TYPE azure, PROVIDER credential_chain, ACCOUNT_NAME '{account}');"
+        account = text(_azure_account(catalog))
+        secret = f"CREATE SECRET (TYPE azure, PROVIDER credential_chain, ACCOUNT_NAME {account});"
         return ["INSTALL azure; LOAD azure;", secret]
     return []
 
@@ -35,19 +36,19 @@ def duckdb_secret(catalog: CatalogSpec) -> list[str]:
 def _duckdb_s3(own: Mapping[str, str]) -> list[str]:
     loaded = ["INSTALL httpfs; LOAD httpfs;"]
     if "s3.access-key-id" in own:
-        parts = [f"KEY_ID '{own['s3.access-key-id']}'", f"SECRET '{DOTS}'"]
+        parts = [f"KEY_ID {text(own['s3.access-key-id'])}", f"SECRET '{DOTS}'"]
         if "s3.session-token" in own:
             parts.append(f"SESSION_TOKEN '{DOTS}'")
     else:
         loaded = ["INSTALL httpfs; LOAD httpfs; INSTALL aws; LOAD aws;"]
         parts = ["PROVIDER credential_chain"]
     if region := _region(own):
-        parts.append(f"REGION '{region}'")
+        parts.append(f"REGION {text(region)}")
     if endpoint := own.get("s3.endpoint"):
         url = urlsplit(endpoint)
         style = "vhost" if _has_hosts(own) else "path"
         ssl = "false" if url.scheme == "http" else "true"
-        parts += [f"ENDPOINT '{url.netloc}'", f"URL_STYLE '{style}'", f"USE_SSL {ssl}"]
+        parts += [f"ENDPOINT {text(url.netloc)}", f"URL_STYLE '{style}'", f"USE_SSL {ssl}"]
     return [*loaded, f"CREATE SECRET (TYPE s3, {', '.join(parts)});"]
 
 

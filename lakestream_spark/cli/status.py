@@ -4,25 +4,26 @@ import asyncio
 import json
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from statistics import median
-from typing import Any, Final
+from typing import Final
 
 import click
 from pyiceberg.manifest import ManifestContent
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
-from rich.console import Console
-from rich.table import Table as Grid
 
 from lakestream_spark.cli.asking import ask, require_data
 from lakestream_spark.cli.options import Loaded, settings_options
+from lakestream_spark.cli.output import console
+from lakestream_spark.cli.stalls import with_stalls
+from lakestream_spark.cli.status_output import show
+from lakestream_spark.cli.topic_status import TableSize, TopicStatus
 from lakestream_spark.core.clock import SystemClock
-from lakestream_spark.core.errors import LakestreamError, Transient
+from lakestream_spark.core.errors import LakestreamError, NotFound, Transient
 from lakestream_spark.metadata import Metadata
 from lakestream_spark.metadata.backlog import TopicBacklog
+from lakestream_spark.metadata.topic_config import TopicConfig
 from lakestream_spark.metadata.topics import Topic
 from lakestream_spark.settings import Settings
 from lakestream_spark.settings.specs import catalog_spec
@@ -32,87 +33,55 @@ from lakestream_spark.table.outage import asking
 from lakestream_spark.table.places import relative
 from lakestream_spark.table.upkeep.folder import TableFolder
 
-_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 _RED: Final = 1
-_WIDE: Final = 300
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableSize:
-    """What lies in the store for a table."""
-
-    files: int = 0
-    bytes: int = 0
-    median_bytes: int = 0
-    retained_bytes: int = 0
-    """Files that only older snapshots need, or nobody any more."""
-    last_commit_ms: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicStatus:
-    """One topic; offsets are sums over its partitions."""
-
-    topic: str
-    partitions: int
-    high_watermark: int
-    table_end: int
-    lag_records: int
-    lag_seconds: float
-    wal_bytes: int
-    table: TableSize
-    problems: tuple[str, ...]
-    quarantined: int = 0
-    """Batches that were set aside because their content contradicts their header."""
-
-    @property
-    def is_red(self) -> bool:
-        return bool(self.problems)
-
-    @property
-    def state(self) -> str:
-        return "red" if self.is_red else "well"
-
-    def as_json(self) -> dict[str, Any]:
-        return {**asdict(self), "state": self.state}
+_ALL: Final = "*"
 
 
 @click.command()
 @settings_options
-@click.option("--topics", default="*", metavar="PATTERN", help="Topics, such as 'orders-*'.")
+@click.option("--topics", default=_ALL, metavar="PATTERN", help="Topics, such as 'orders-*'.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 @click.pass_context
 def status(context: click.Context, loaded: Loaded, topics: str, as_json: bool) -> None:
     """Show every topic: stream, table, lag, bytes in WAL and table, and what is wrong with it.
 
-    Ends with a code other than 0 when something is red.
+    A topic is late when its table is behind by twice its lakestream.table.lag.ms and 5 s. It is red
+    when its table cannot go on, or is late while no compaction runs or the one that runs does not
+    keep up: then the sentence says what to do, and the command ends with code 1.
     """
     found = topic_statuses(loaded.settings, topics)
+    if not found and topics != _ALL:
+        raise NotFound(f"no topic matches {topics!r}: `lakestream topic list` shows what there is")
     if as_json:
         click.echo(json.dumps({"topics": [each.as_json() for each in found]}))
+    elif not found:
+        click.echo("no topics yet: `lakestream topic create NAME` makes one")
     else:
-        console = Console(highlight=False)
-        # A file or a pipe has no width: one topic is one line there.
-        console.width = console.width if console.is_terminal else _WIDE
-        console.print(_grid(found))
-        for each in found:
-            for problem in each.problems:
-                click.echo(f"{each.topic} is red: {problem}", err=True)
+        _tell(found)
     if any(each.is_red for each in found):
         context.exit(_RED)
 
 
-def topic_statuses(settings: Settings, pattern: str = "*") -> list[TopicStatus]:
+def _tell(found: Sequence[TopicStatus]) -> None:
+    show(found, console())
+    for each in found:
+        for problem in each.problems:
+            click.echo(f"{each.topic} is red: {problem}", err=True)
+
+
+def topic_statuses(settings: Settings, pattern: str = _ALL) -> list[TopicStatus]:
     """The topics of a pattern by name."""
     require_data(settings)
+    clock, session_s = SystemClock(), settings.compact.session_timeout_ms / 1000
 
     async def told(metadata: Metadata) -> list[TopicStatus]:
         topics = [each for each in await metadata.topics.list() if fnmatchcase(each.name, pattern)]
         backlogs = await metadata.backlog.pending()
-        return [
+        found = [
             await _status(metadata, catalog, topic, backlogs.get(topic.id))
             for topic in sorted(topics, key=lambda each: each.name)
         ]
+        return await with_stalls(found, metadata.jobs, clock, session_s)
 
     with closing(StreamCatalog.open(catalog_spec(settings))) as catalog:
         return ask(settings, told)
@@ -133,6 +102,7 @@ async def _status(
         table_end=sum(each.table_end for each in ends),
         lag_records=sum(each.last_stable - each.table_end for each in ends),
         lag_seconds=lag_ms / 1000,
+        lag_target_seconds=TopicConfig.of(topic.config).table_lag_ms / 1000,
         wal_bytes=sum(wal.values()),
         table=size,
         problems=(*(f"{each.sentence}; {each.remedy}" for each in problems), *why),
@@ -179,37 +149,3 @@ def _size(table: Table) -> TableSize:
         ),
         last_commit_ms=max(ours, default=None),
     )
-
-
-def _grid(found: Sequence[TopicStatus]) -> Grid:
-    stream = ("topic", "high watermark", "table end", "lag", "WAL")
-    table = ("table", "files (median)", "older", "last commit (UTC)", "set aside")
-    grid = Grid(*stream, *table, "state", box=None, pad_edge=False)
-    for each in found:
-        own = each.table
-        grid.add_row(
-            each.topic,
-            str(each.high_watermark),
-            str(each.table_end),
-            f"{each.lag_records} records, {each.lag_seconds:.0f} s",
-            _bytes(each.wal_bytes),
-            _bytes(own.bytes),
-            f"{own.files} ({_bytes(own.median_bytes)})",
-            _bytes(own.retained_bytes),
-            "never" if own.last_commit_ms is None else _time(own.last_commit_ms),
-            str(each.quarantined),
-            each.state,
-        )
-    return grid
-
-
-def _time(at_ms: int) -> str:
-    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}"
-
-
-def _bytes(size: float) -> str:
-    for unit in _UNITS[:-1]:
-        if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} {_UNITS[-1]}"

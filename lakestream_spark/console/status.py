@@ -15,6 +15,7 @@ from lakestream_spark.core.ids import TopicId
 from lakestream_spark.history.about import TableFacts
 from lakestream_spark.metadata.backlog import TopicBacklog
 from lakestream_spark.metadata.jobs import Job
+from lakestream_spark.metadata.lateness import is_late
 from lakestream_spark.metadata.overview import GroupNow, PartitionNow
 from lakestream_spark.metadata.problems import Problem
 from lakestream_spark.metadata.topic_config import TopicConfig
@@ -125,6 +126,7 @@ class Status:
             "lag_s": lag_ms / 1000,
             "wal_bytes": self._tables.wal_bytes.get(topic.id),
             "table": None if facts is None else _table_in_short(facts),
+            "quarantined": self._tables.quarantined(topic.id) if ends.table_end else 0,
             "state": "red" if is_red else _state(topic, lag_ms),
         }
 
@@ -164,8 +166,7 @@ def _sums(partitions: Sequence[PartitionNow]) -> dict[TopicId, PartitionEnds]:
 
 
 def _state(topic: Topic, lag_ms: int) -> str:
-    """`late` is beyond what was asked for: twice that lag, and some seconds."""
-    return "late" if lag_ms > 2 * TopicConfig.of(topic.config).table_lag_ms + 5_000 else "well"
+    return "late" if is_late(lag_ms, TopicConfig.of(topic.config).table_lag_ms) else "well"
 
 
 def _groups(rows: Sequence[GroupNow]) -> list[dict[str, Any]]:

@@ -32,6 +32,7 @@ class _Known(NamedTuple):
     facts: TableFacts | None
     table_end: int
     at: float
+    quarantined: int | None = None
 
 
 class TableWatch:
@@ -62,6 +63,11 @@ class TableWatch:
         """What was learned last."""
         known = self._known.get(topic_id)
         return None if known is None else known.facts
+
+    def quarantined(self, topic_id: TopicId) -> int | None:
+        """How many batches of the topic were set aside, as it was learned last."""
+        known = self._known.get(topic_id)
+        return None if known is None else known.quarantined
 
     async def now(self, topic: Topic, table_end: int) -> TableFacts | None:
         """As it is now, and None before the first commit; raises `Unavailable` soon enough."""
@@ -147,6 +153,9 @@ class TableWatch:
     async def _asked(self, topic: Topic, table_end: int) -> TableFacts:
         known = _Known(None, table_end, self._now)
         try:
+            # Batches are set aside by the commits that move the table's end, and by nobody else.
+            aside = await self._parts.metadata.tables.quarantined(topic.id)
+            known = known._replace(quarantined=len(aside))
             facts = await self._parts.history.about(topic)
             known, self.trouble = known._replace(facts=facts), None
             return facts

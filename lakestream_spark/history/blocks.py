@@ -58,28 +58,38 @@ class BlockCache:
                 self._kept.move_to_end(key)
                 return kept[0], Source.KEPT
             making = self._making.get(key)
-            mine: Future[Block] = Future()
             if making is None:
-                self._making[key] = mine
+                self._making[key] = Future()
         if making is not None:
             return making.result(), Source.AWAITED
+        return self.finish(key, make), Source.MADE
+
+    def begin(self, key: Hashable) -> bool:
+        """Whether the caller is to make the block: it calls `finish` or `fail`, in any case."""
+        with self._lock:
+            if key in self._kept or key in self._making:
+                return False
+            self._making[key] = Future()
+            return True
+
+    def finish(self, key: Hashable, make: Callable[[], Block]) -> Block:
+        """Make a block that was begun."""
         try:
             block = make()
         except BaseException as error:
-            with self._lock:
-                del self._making[key]
-            mine.set_exception(error)
+            self.fail(key, error)
             raise
         with self._lock:
-            del self._making[key]
+            making = self._making.pop(key)
             self._keep(key, block)
-        mine.set_result(block)
-        return block, Source.MADE
+        making.set_result(block)
+        return block
 
-    def knows(self, key: Hashable) -> bool:
-        """Whether it is there, or on its way."""
+    def fail(self, key: Hashable, error: BaseException) -> None:
+        """A block that was begun cannot be made."""
         with self._lock:
-            return key in self._kept or key in self._making
+            making = self._making.pop(key)
+        making.set_exception(error)
 
     def _keep(self, key: Hashable, block: Block) -> None:
         size = sum(len(batch.data) for batch in block.batches)

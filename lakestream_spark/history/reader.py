@@ -5,23 +5,20 @@ retriable error; a file that is gone means a newer plan as well, which the reade
 block is encoded once however many want it, and those after it while the client takes this one.
 """
 
-import os
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Hashable, Iterator
 from typing import Final, TypeVar
 
 import pyarrow.compute as pc
 
-from lakestream_spark.core.errors import Corrupt, LakestreamError, Unavailable
-from lakestream_spark.core.ids import TopicId
+from lakestream_spark.core.errors import Corrupt, Unavailable
 from lakestream_spark.history.about import TableFacts
+from lakestream_spark.history.ahead import ReadAhead, Upcoming
 from lakestream_spark.history.answer import AnswerBuilder, batches_in
 from lakestream_spark.history.blocks import Block, BlockCache, Source
 from lakestream_spark.history.messages import Question
 from lakestream_spark.history.plan import Plan
 from lakestream_spark.history.plans import Plans, TopicPlan
+from lakestream_spark.history.sections import RowBlock
 from lakestream_spark.history.shelf import Found, Shelf
 from lakestream_spark.history.tally import Counted, Tally
 from lakestream_spark.history.times import TimeSearch
@@ -35,8 +32,7 @@ from lakestream_spark.table.spec import CatalogSpec
 
 _BLOCKS_SHARE: Final = 2
 _SECTIONS_SHARE: Final = 4
-_AHEAD_BLOCKS: Final = 2
-_MAX_FOLLOWED: Final = 4096
+_AHEAD_BLOCKS: Final = 4
 _TRIES: Final = 3
 _CODECS: Final = {
     "uncompressed": Codec.NONE,
@@ -53,8 +49,6 @@ _ASKED: Final = {
     Source.AWAITED: Counted.WAITS,
     Source.MADE: Counted.MISSES,
 }
-_AHEAD: Final = {Source.MADE: Counted.AHEAD}
-_TOLD: Final[tuple[type[Exception], ...]] = (LakestreamError, *OUTAGES)
 
 T = TypeVar("T")
 
@@ -67,11 +61,7 @@ class TableReader:
         self._plans = Plans(spec, tally=self.tally)
         self._shelf = Shelf(memory_bytes // _SECTIONS_SHARE, self.tally)
         self._blocks = BlockCache(memory_bytes // _BLOCKS_SHARE)
-        threads = os.cpu_count() or 1
-        self._ahead = ThreadPoolExecutor(threads, thread_name_prefix="read-ahead")
-        self._lock = threading.Lock()
-        self._followed: OrderedDict[tuple[TopicId, int, int], bool] = OrderedDict()
-        """Where answers ended: who asks from there on is reading on."""
+        self._ahead = ReadAhead(self._blocks, self._upcoming, _packed, self.tally)
 
     @property
     def kept_bytes(self) -> int:
@@ -79,7 +69,7 @@ class TableReader:
         return self._blocks.held_bytes
 
     def close(self) -> None:
-        self._ahead.shutdown()
+        self._ahead.close()
         self._plans.close()
 
     def read(self, question: Question) -> bytes:
@@ -91,7 +81,7 @@ class TableReader:
 
         built = self._with_plan(question, gather)
         self.tally.add(Counted.ROWS, built.records)
-        self._read_on(question, built.next, codec)
+        self._ahead.answered(question, built.next, codec)
         return built.finish()
 
     def at_time(self, question: Question) -> TimestampedOffset | None:
@@ -141,7 +131,7 @@ class TableReader:
                 found = self._shelf.at_or_after(plan, partition, built.next)
                 if found is None:
                     break
-                block = self._block(found, built.next, codec, _ASKED)
+                block = self._block(found, built.next, codec)
                 if block is None:
                     built.skip_to(found.section.last + 1)
                 else:
@@ -153,51 +143,45 @@ class TableReader:
             # What lies before a lost or damaged file is served; who reads on is told.
         return built
 
-    def _block(
-        self, found: Found, offset: int, codec: Codec, counted: Mapping[Source, Counted]
-    ) -> Block | None:
+    def _block(self, found: Found, offset: int, codec: Codec) -> Block | None:
         number = found.section.find(offset)
         if number is None:
             return None
 
         def make() -> Block:
-            rows, first, after = found.section.load(number)
-            if not rows.num_rows:
-                return Block((), first, after)
-            # The hole after the last row is covered by the answer, which knows the plan.
-            last = pc.max(rows[OFFSET]).as_py()
-            encoded = list(batches_of(rows, (first, last + 1), codec=codec))
-            return Block(batches_in(encoded), first, after)
+            return _packed(found.section.load(number), codec)
 
-        block, source = self._blocks.get((found.key, codec, number), make)
-        if source in counted:
-            self.tally.add(counted[source])
+        block, source = self._blocks.get(_key(found, number, codec), make)
+        self.tally.add(_ASKED[source])
         return block
 
-    def _read_on(self, question: Question, following: int, codec: Codec) -> None:
-        """Make the next blocks for somebody who reads one answer after the other."""
-        place = (question.topic_id, question.partition)
-        with self._lock:
-            reads_on = self._followed.pop((*place, question.offset), False)
-            self._followed[(*place, following)] = True
-            if len(self._followed) > _MAX_FOLLOWED:
-                self._followed.popitem(last=False)
-        if reads_on:
-            self._ahead.submit(self._prepare, question, following, codec)
+    def _upcoming(self, question: Question, offset: int, codec: Codec) -> Iterator[Upcoming]:
+        """The blocks from the offset on that somebody who reads on will ask for next."""
+        plan = self._topic(question).current()
+        for _ in range(_AHEAD_BLOCKS):
+            if offset >= plan.end(question.partition):
+                return
+            found = self._shelf.at_or_after(plan, question.partition, offset)
+            number = None if found is None else found.section.find(offset)
+            if found is None or number is None:
+                return
+            yield Upcoming(found.section, number, _key(found, number, codec))
+            offset = found.section.border(number)
 
-    def _prepare(self, question: Question, offset: int, codec: Codec) -> None:
-        try:
-            plan = self._topic(question).current()
-            for _ in range(_AHEAD_BLOCKS):
-                if offset >= plan.end(question.partition):
-                    return
-                found = self._shelf.at_or_after(plan, question.partition, offset)
-                block = None if found is None else self._block(found, offset, codec, _AHEAD)
-                if block is None:
-                    return
-                offset = block.next
-        except _TOLD:
-            return  # Who asks for it is told.
+
+def _key(found: Found, number: int, codec: Codec) -> Hashable:
+    return (found.key, codec, number)
+
+
+def _packed(block: RowBlock, codec: Codec) -> Block:
+    """The rows of a block as batches."""
+    rows, first, after = block
+    if not rows.num_rows:
+        return Block((), first, after)
+    # The hole after the last row is covered by the answer, which knows the plan.
+    last = pc.max(rows[OFFSET]).as_py()
+    encoded = list(batches_of(rows, (first, last + 1), codec=codec))
+    return Block(batches_in(encoded), first, after)
 
 
 def _check_end(plan: Plan, question: Question) -> None:

@@ -1,4 +1,4 @@
-"""The broker's side of history: a reader process that is started at the first need.
+"""The broker's side of history: a reader process, started ahead or else at the first need.
 
 What always holds: a broker loads neither pyiceberg nor Arrow; bytes asked for and not yet answered
 are bounded; questions that a process left behind when it died are asked once more of the next one,
@@ -71,6 +71,13 @@ class HistoryProcess:
     @property
     def bytes_in_flight(self) -> int:
         return self._budget.used
+
+    async def start_ahead(self) -> None:
+        """Start the process before anybody needs it: who reads first need not wait for imports."""
+        try:
+            await self._link()
+        except Unavailable as error:
+            event(_log, logging.WARNING, "tables are not read yet", error=error)
 
     async def read(self, topic: Topic, partition: int, offset: int, max_bytes: int) -> Piece:
         """Whole batches from the one with `offset` on, about `max_bytes` of them (at least one).

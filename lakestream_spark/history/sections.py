@@ -46,6 +46,9 @@ class Section(Protocol):
     def find(self, offset: int) -> int | None:
         """The block to read for an offset; None when no row of the section is at or after it."""
 
+    def border(self, block: int) -> int:
+        """Where the block after this one begins."""
+
     def load(self, block: int) -> RowBlock: ...
 
 
@@ -89,13 +92,19 @@ class OrderedSection:
         end = min(begin + self._block_rows, self._group.rows)
         with self._lock:
             table = self._take(begin, end)
-        first, after = begin, end
+        first, after = self._live(begin), self._live(end)
         if self._rows is not None:
-            first, after = (int(at) for at in np.searchsorted(self._rows, [begin, end]))
             table = table.take(self._rows[first:after] - begin)
+        return RowBlock(table, int(self._offsets[first]), self.border(block))
+
+    def border(self, block: int) -> int:
+        after = self._live(min((block + 1) * self._block_rows, self._group.rows))
         following = after < len(self._offsets)
-        border = int(self._offsets[after]) if following else self._group.offsets.last + 1
-        return RowBlock(table, int(self._offsets[first]), border)
+        return int(self._offsets[after]) if following else self._group.offsets.last + 1
+
+    def _live(self, row: int) -> int:
+        """How many rows before this one belong to the stream."""
+        return row if self._rows is None else int(np.searchsorted(self._rows, row))
 
     def _take(self, begin: int, end: int) -> pa.Table:
         """By the cursor that is nearest before these rows, or a new one."""
@@ -135,12 +144,14 @@ class MixedSection:
         return max(0, offset - self._span.first) // self._window
 
     def load(self, block: int) -> RowBlock:
-        first = self._span.first + block * self._window
-        after = min(first + self._window, self._span.last + 1)
+        first, after = self._span.first + block * self._window, self.border(block)
         own = [g for g in self._span.groups if g.offsets.first < after and g.offsets.last >= first]
         pieces = [piece for group in own for piece in self._rows_of(group, first, after)]
         rows = pa.concat_tables(pieces) if pieces else ARROW_SCHEMA.empty_table()
         return RowBlock(rows, first, after)
+
+    def border(self, block: int) -> int:
+        return min(self._span.first + (block + 1) * self._window, self._span.last + 1)
 
     def _rows_of(self, group: Group, first: int, after: int) -> list[pa.Table]:
         live = live_rows(self._io, group, self._partition, self._deleted)

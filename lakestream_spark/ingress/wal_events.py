@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from lakestream_spark.core import metrics
+from lakestream_spark.core.errors import Fenced
 from lakestream_spark.core.ids import TopicPartition
 from lakestream_spark.core.logs import event
 from lakestream_spark.ingress.tail import TailWatch
@@ -29,4 +30,6 @@ class WalEvents:
 
     def failed(self, profile: str, error: Exception) -> None:
         metrics.wal(profile).failures.add()
-        event(_log, logging.ERROR, "a WAL segment failed", profile=profile, error=error)
+        # Who was taken for dead loses what was on its way: clients send it to the others again.
+        level = logging.WARNING if isinstance(error, Fenced) else logging.ERROR
+        event(_log, level, "a WAL segment failed", profile=profile, error=error)

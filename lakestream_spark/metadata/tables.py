@@ -111,6 +111,10 @@ class Tables:
         """The borders of every partition of a topic; raises `UnknownTopic`."""
         return await self._database.read(_ends(topic_id))
 
+    async def have_rows(self) -> bool:
+        """Whether any topic has offsets in a table."""
+        return await self._database.read(_have_rows())
+
     async def create_plan(
         self, ranges: Mapping[TopicId, Sequence[PlannedRange]], *, job: str = ""
     ) -> int:
@@ -170,6 +174,11 @@ class Tables:
     async def abandon(self, lease: Lease, topic_id: TopicId, commit_id: str) -> None:
         """Forget an intent whose commit will never be made."""
         await self._database.run(_abandon(lease, topic_id, commit_id))
+
+
+def _have_rows() -> Transaction[bool]:
+    rows = yield Fetch("SELECT 1 FROM partitions WHERE table_end > 0 LIMIT 1", ())
+    return bool(rows)
 
 
 def _ends(topic_id: TopicId) -> Transaction[dict[int, PartitionEnds]]:

@@ -16,8 +16,8 @@ REST_CATALOG: Final = "lakestream_spark.table.rest.BoundedRestCatalog"
 SQL_CATALOG: Final = "lakestream_spark.table.sql.BoundedSqlCatalog"
 _BY_PSYCOPG2: Final = ("postgresql://", "postgresql+psycopg2://")
 _RACES: Final = 10
-_DUPLICATES: Final = {"42P07", "23505"}
-"""What PostgreSQL says of a table that exists: the table itself, or its row among the types."""
+_DUPLICATES: Final = {"42P07", "42710", "23505"}
+"""What PostgreSQL says of a table that exists: the table itself, its type, or that one's row."""
 SYNCED_IO: Final = "lakestream_spark.table.synced_io.SyncedFileIO"
 
 

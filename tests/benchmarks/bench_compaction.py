@@ -26,7 +26,7 @@ from tests.support.kafka_oracle import KafkaNode
 
 PARTITIONS: Final = 4
 WARM_UP: Final = "before"
-_DEFAULT: Final = (800_000_000, 3)
+_DEFAULT: Final = (2_400_000_000, 3)
 _QUICK: Final = (4_000_000, 1)
 
 
@@ -71,11 +71,11 @@ def filled(bootstrap: str, topic: str, size: int) -> tuple[int, int]:
 
 def backlog(kafka_at: KafkaNode, folder: Path, own: Path, total: int, rounds: int) -> Backlog:
     """The same events in both logs; ours in a topic for every round, because it is drained once."""
-    filled(kafka_at.bootstrap, WARM_UP, total // 2)
+    filled(kafka_at.bootstrap, WARM_UP, total // 6)
     size, records = filled(kafka_at.bootstrap, "round", total)
     with ingress(own) as broker:
         (listening,) = broker.ready()
-        filled(listening.kafka, WARM_UP, total // 2)
+        filled(listening.kafka, WARM_UP, total // 6)
         for number in range(rounds):
             assert filled(listening.kafka, f"round-{number}", total) == (size, records)
         assert broker.stop() == 0

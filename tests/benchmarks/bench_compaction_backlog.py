@@ -1,7 +1,7 @@
 """A long backlog drains: MB/s from beginning to end, and the most memory it took.
 
-1 GB of JSON events (lz4) by default, 5 GB with --full. A smaller topic is drained before, so that
-the JVM is warm. Memory is the resident set of driver, JVM and Python workers at its highest.
+5 GB of JSON events (lz4). A smaller topic is drained before, so that the JVM is warm. Memory is the
+resident set of driver, JVM and Python workers at its highest.
 """
 
 from pathlib import Path
@@ -29,7 +29,7 @@ def fill(folder: Path, total: int) -> int:
 
 
 async def measure(report: Report, options: Options) -> None:
-    total = 4_000_000 if options.quick else 5_000_000_000 if options.full else 1_000_000_000
+    total = 4_000_000 if options.quick else 5_000_000_000
     with scratch() as folder:
         size = fill(folder, total)
         with drainer(OURS, folder) as ours:

@@ -123,7 +123,7 @@ async def measure(report: Report, options: Options) -> None:
     rate = 1_000_000 if options.quick else 20_000_000
     load = Load(rate, 6, 0) if options.quick else Load(rate, 40, 10)
     loads = {AIMED_LAG_MS: load, 5_000: load}
-    if options.full:
+    if not options.quick:
         loads[60_000] = Load(rate, 240, 60)
     with scratch() as folder, ingress(folder, name="up") as up:
         (listening,) = await asyncio.to_thread(up.ready)

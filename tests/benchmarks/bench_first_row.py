@@ -2,9 +2,9 @@
 help of the command, and the disk that an installation takes.
 
 The first row is timed from `make run` to the line that tells of it, in an empty folder, set up
-before; what the demo counts by itself is beside it. With `--full` it is timed once more in a fresh
-clone with an environment and a cache of its own: packages and jars are at hand, but the
-environment, the archive of Spark's classes and the compiled kernels have to be made.
+before; what the demo counts by itself is beside it. It is timed once more in a fresh clone with an
+environment and a cache of its own: packages and jars are at hand, but the environment, the archive
+of Spark's classes and the compiled kernels have to be made.
 """
 
 import os
@@ -141,7 +141,7 @@ async def measure(report: Report, options: Options) -> None:
     measure_help(report, 1 if options.quick else 11)
     measure_installed(report)
     measure_first_row(report, 1 if options.quick else 5)
-    if options.full:
+    if not options.quick:
         measure_setup(report)
 
 

@@ -1,8 +1,7 @@
 """Table growth: what one append, one mirror and one round of expiry cost as a table grows.
 
 The files are entries only: neither an append nor a mirror opens a data file. Expiry runs as upkeep
-would, every 50 commits; without it the number of snapshots alone makes a commit slower. 10,000
-commits, which take a quarter of an hour, are made with --full.
+would, every 50 commits; without it the number of snapshots alone makes a commit slower.
 """
 
 import time
@@ -25,8 +24,7 @@ from tests.support.delta_tables import GrowingTable
 from tests.support.embedded import catalog_spec
 
 FILES: Final = (10, 1_000, 10_000)
-COMMITS: Final = (100, 1_000)
-ALL_COMMITS: Final = (*COMMITS, 10_000)
+COMMITS: Final = (100, 1_000, 10_000)
 QUICK_FILES: Final = (5, 20)
 QUICK_COMMITS: Final = (5, 20)
 SAMPLES: Final = 15
@@ -82,8 +80,7 @@ async def measure(report: Report, options: Options) -> None:
     folder = Path(mkdtemp(prefix="lakestream-growth-"))
     try:
         _mirrors(report, folder / "mirror", QUICK_FILES if options.quick else FILES)
-        commits = ALL_COMMITS if options.full else COMMITS
-        _appends(report, folder / "append", QUICK_COMMITS if options.quick else commits)
+        _appends(report, folder / "append", QUICK_COMMITS if options.quick else COMMITS)
     finally:
         rmtree(folder, ignore_errors=True)
 

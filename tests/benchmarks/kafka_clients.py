@@ -17,6 +17,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 _STAMP_BYTES: Final = 8
 _VALUES: Final = 256
+_DOCUMENTS: Final = 8_192
+"""More bytes than any codec looks back, so that none finds the same document again."""
 _WITHIN_S: Final = 120.0
 _SETTLE_S: Final = 1.0
 
@@ -34,7 +36,7 @@ def documents(size: int) -> list[bytes]:
     """JSON events with names, words and numbers, padded to about this size."""
     random = Random(size)
     made = []
-    for number in range(_VALUES):
+    for number in range(_DOCUMENTS):
         event: dict[str, Any] = {
             "id": random.getrandbits(64),
             "user": f"user-{random.randrange(10**7):07d}",

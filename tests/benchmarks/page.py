@@ -29,7 +29,7 @@ def page(parts: Mapping[str, Sequence[str]], held: Held) -> str:
             *_machine(held),
             "## Aims",
             "",
-            *_summary(held),
+            *_summary(parts, held),
             *(line for part, names in parts.items() for line in _aims(part, names, held)),
             *(line for part, names in parts.items() for line in _part(part, names, held)),
         ]
@@ -48,10 +48,13 @@ def _machine(held: Held) -> Iterator[str]:
     yield ""
 
 
-def _summary(held: Held) -> Iterator[str]:
+def _summary(parts: Mapping[str, Sequence[str]], held: Held) -> Iterator[str]:
     aims = [aim for entry in held.values() for aim in entry.get("aims", ())]
     met = sum(1 for aim in aims if aim["met"])
-    yield f"{met} of {len(aims)} met."
+    names = [name for own in parts.values() for name in own]
+    left = [name for name in names if "rows" not in held.get(name, {})]
+    missing = f" {len(left)} of {len(names)} benchmarks are not measured." if left else ""
+    yield f"{met} of {len(aims)} met.{missing}"
     yield ""
 
 
@@ -81,7 +84,7 @@ def _benchmark(name: str, entry: Mapping[str, Any] | None) -> Iterator[str]:
     if entry is None:
         yield from (f"Not measured yet: `make bench BENCH={name}`.", "")
         return
-    yield f"{entry['taken_at'][:16].replace('T', ' ')} UTC, {entry['seconds']} s."
+    yield f"{entry['taken_at'][:16].replace('T', ' ')} UTC, {entry['seconds']} s{_load(entry)}."
     yield ""
     if "failed" in entry:
         yield from ("It failed:", "", "```", entry["failed"], "```", "")
@@ -91,6 +94,12 @@ def _benchmark(name: str, entry: Mapping[str, Any] | None) -> Iterator[str]:
     yield from _table(entry["rows"])
     for note in entry["notes"]:
         yield from (_plain(note), "")
+
+
+def _load(entry: Mapping[str, Any]) -> str:
+    """What else the machine may have done meanwhile: a benchmark's own load is in it."""
+    found = entry.get("machine", {}).get("load_1m_5m")
+    return f", load at its end {found[1]:.0f} over five minutes" if found else ""
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:

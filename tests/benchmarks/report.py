@@ -43,6 +43,8 @@ PARTS: Final = {
 }
 """Every benchmark, in the order in which they run and are shown."""
 _LAST_WORDS: Final = 600
+_FOUND: Final = '{"benchmark"'
+"""So begins the line that is meant for us."""
 
 
 def chosen(named: str) -> list[str]:
@@ -57,7 +59,9 @@ def took(name: str, options: Sequence[str]) -> dict[str, Any]:
     """What a benchmark found, or why it found nothing."""
     began = time.monotonic()
     command = [sys.executable, "-m", f"tests.benchmarks.bench_{name}", *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as running:
         assert running.stdout is not None
         lines = list(_shown(running.stdout))
     entry: dict[str, Any] = {
@@ -68,13 +72,13 @@ def took(name: str, options: Sequence[str]) -> dict[str, Any]:
     if running.returncode != 0:
         said = "".join(lines)[-_LAST_WORDS:]
         return entry | {"failed": f"ended with code {running.returncode}. {said}".strip()}
-    return entry | json.loads(lines[-1])
+    return entry | json.loads(next(line for line in lines if line.startswith(_FOUND)))
 
 
 def _shown(stdout: Iterator[str]) -> Iterator[str]:
     """The lines, shown as they come, but for the one that is meant for us."""
     for line in stdout:
-        if not line.startswith('{"benchmark"'):
+        if not line.startswith(_FOUND):
             print(line, end="", flush=True)
         yield line
 
@@ -96,10 +100,11 @@ def main() -> int:
     parser.add_argument("--into", type=Path, default=HERE, help="the folder of the report")
     parser.add_argument("--quick", action="store_true", help="tiny sizes, figures mean nothing")
     parser.add_argument("--embedded", action="store_true", help="only local disk and SQLite")
+    parser.add_argument("--full", action="store_true", help="combinations that no aim asks for too")
     asked = parser.parse_args()
     if asked.quick and asked.into == HERE:
         parser.error("--quick needs --into: its figures mean nothing and must not be kept.")
-    options = [f"--{flag}" for flag in ("quick", "embedded") if getattr(asked, flag)]
+    options = [f"--{flag}" for flag in ("quick", "embedded", "full") if getattr(asked, flag)]
     stored = asked.into / "REPORT.json"
     held = json.loads(stored.read_text()) if stored.exists() else {}
     names = chosen(asked.name)

@@ -61,6 +61,11 @@ def first(folder: Path) -> First:
     return First(done.stdout, shell.json("topic", "list"), shell("verify", "payments"))
 
 
+def records(topics: list[dict[str, Any]]) -> list[int]:
+    """Of each topic, in the order of their names."""
+    return [sum(part["high_watermark"] for part in topic["partitions"]) for topic in topics]
+
+
 def test_the_story_is_told_in_its_order_as_plain_lines(first: First, folder: Path):
     said = first.said
     lines = [line for line in said.splitlines() if line.partition(" ")[0] in CHAPTERS]
@@ -80,19 +85,35 @@ def test_the_story_is_told_in_its_order_as_plain_lines(first: First, folder: Pat
 def test_what_was_acknowledged_is_there_and_whole_after_the_end(first: First):
     told = re.search(r"stopped +([\d,]+) records were sent and acknowledged", first.said)
     assert told is not None
-    held = [sum(p["high_watermark"] for p in topic["partitions"]) for topic in first.topics]
-    assert sum(held) == int(told[1].replace(",", ""))
+    assert sum(records(first.topics)) == int(told[1].replace(",", ""))
     lags = [topic["config"]["lakestream.table.lag.ms"] for topic in first.topics]
     assert lags == ["2000", "2000"]
     assert [len(topic["partitions"]) for topic in first.topics] == [3, 3]
     assert "payments is whole" in first.certificate
 
 
-def test_a_second_start_finds_the_data_and_stops_at_once_when_asked_twice(
+def test_a_second_start_finds_the_data_and_tells_the_story_again_to_its_end(
     first: First, folder: Path
 ):
+    shell = Shell(["--data", str(folder)])
+    before = records(shell.json("topic", "list"))
     with terminal("lakestream_spark", "demo", "--data", str(folder), *FREE) as screen:
-        screen.wait_for(r"found [\d,]+ orders and\s+[\d,]+\s+payments from before")
+        # Told after the last chapter.
+        screen.wait_for(r"status page\s+http")
+        assert screen.end(signal.SIGINT) == 0, screen.shown
+    found = re.search(r"found\s+([\d,]+)\s+orders\s+and\s+([\d,]+)\s+payments", screen.shown)
+    assert found is not None
+    assert [int(text.replace(",", "")) for text in found.groups()] == before
+    assert min(before) > 0
+    sent = re.search(r"([\d,]+)\s+records\s+were\s+sent\s+and\s+acknowledged", screen.shown)
+    assert sent is not None
+    after = records(shell.json("topic", "list"))
+    assert sum(after) == sum(before) + int(sent[1].replace(",", ""))
+    assert "payments is whole" in shell("verify", "payments")
+
+
+def test_who_asks_twice_does_not_wait_for_the_end(first: First, folder: Path):
+    with terminal("lakestream_spark", "demo", "--data", str(folder), *FREE) as screen:
         screen.wait_for("acknowledged")
         screen.process.send_signal(signal.SIGINT)
         screen.wait_for("stopping")

@@ -5,6 +5,7 @@ Screenshots are left in `artifacts/status-page/`.
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -13,6 +14,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from confluent_kafka import TopicPartition as Place
+from confluent_kafka.admin import AdminClient
 from playwright.async_api import Browser, expect
 from playwright.async_api import Page as Tab
 
@@ -23,7 +26,7 @@ from lakestream_spark.metadata.problems import Problem
 from tests.support.chromium import NEEDS_CHROMIUM, Chromium, chromium, launched
 from tests.support.embedded import lake_settings
 from tests.support.kafka import Sent, produce
-from tests.support.status_page import SOON_S, Page, compacted, served_page
+from tests.support.status_page import SOON_S, Page, compacted, lived_in, served_page
 
 __all__ = ["chromium"]
 pytestmark = [*NEEDS_CHROMIUM, pytest.mark.long]
@@ -32,7 +35,12 @@ SHOTS = Path(__file__).parents[2] / "artifacts" / "status-page"
 SOON_MS = 1000 * SOON_S
 expect.set_options(timeout=SOON_MS)
 ATTACK = "</pre><img src=x onerror=hacked()><script>hacked()</script>"
-SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
+SIZES = {"desktop": (1280, 900), "laptop": (1210, 800), "phone": (390, 844)}
+SPILLING = """() => [...document.querySelectorAll("th, td, dt, dd")]
+    .filter((cell) => getComputedStyle(cell.closest("thead") || cell).position !== "absolute")
+    .filter((cell) => cell.scrollWidth > cell.clientWidth + 1)
+    .map((cell) => cell.textContent)"""
+"""The texts that reach out of their cells; heads that a phone leaves out do not count."""
 
 
 @dataclass
@@ -87,9 +95,23 @@ def at(**where: object) -> str:
     return "#" + urlencode(where)
 
 
-def cell(tab: Tab, topic: str, label: str) -> Any:
-    row = tab.locator("#topics tbody tr", has_text=topic)
-    return row.locator(f"td[data-label='{label}']")
+def row(tab: Tab, name: str, grid: str = "topics") -> Any:
+    return tab.locator(f"#{grid} tbody tr", has_text=name)
+
+
+def cell(tab: Tab, name: str, label: str, grid: str = "topics") -> Any:
+    return row(tab, name, grid).locator(f"td[data-label='{label}']")
+
+
+async def lived_in_orders(page: Page, folder: Path) -> None:
+    """Offsets 10 to 29 are in the table, 30 to 39 in the WAL; a group is at 4, which is gone."""
+    await send(page, "orders", *map(order, range(30)))
+    await compacted(folder)
+    await send(page, "orders", *map(order, range(30, 40)))
+    admin = AdminClient({"bootstrap.servers": page.broker.bootstrap})
+    deleted = admin.delete_records([Place("orders", 0, 10)])
+    await asyncio.to_thread(next(iter(deleted.values())).result, SOON_S)
+    await lived_in(page, "orders", committed=4, succeeded_s=300, set_aside=2)
 
 
 async def test_live_numbers_change_while_records_come(page: Page, browser: Browser) -> None:
@@ -104,6 +126,34 @@ async def test_live_numbers_change_while_records_come(page: Page, browser: Brows
         await tab.fill("#filter", "nothing like it")
         await expect(tab.locator("#topics tbody tr")).to_have_count(0)
     assert [url for url in seen.requests if not url.startswith(f"{page.url}/")] == []
+    assert seen.complaints == []
+
+
+async def test_the_seam_the_groups_the_jobs_and_the_problems_are_shown_as_they_are(
+    page: Page, browser: Browser, tmp_path: Path
+) -> None:
+    await lived_in_orders(page, tmp_path)
+    told = "log start 10, table end 30, high watermark 40"
+    async with opened(browser, page.url) as (tab, seen):
+        bar = row(tab, "orders").locator(".bar")
+        await expect(bar).to_have_attribute("aria-label", told)
+        in_table, in_wal = [await part.bounding_box() for part in await bar.locator("span").all()]
+        assert in_table["width"] == pytest.approx(2 * in_wal["width"], abs=1)
+        await expect(cell(tab, "orders", "Not in table")).to_have_text(re.compile(r"^10, \d+ s$"))
+        await expect(cell(tab, "orders", "Set aside")).to_have_text("2")
+        await expect(row(tab, "orders").locator(".state.red")).to_have_text("red")
+        # From the log start on: what was deleted is nobody's to read.
+        await expect(cell(tab, "billing", "Behind", "groups")).to_have_text("30")
+        await expect(cell(tab, "billing", "Topics", "groups")).to_have_text("orders: 30")
+        await expect(cell(tab, "billing", "Last commit", "groups")).to_have_text("10 min ago")
+        await expect(cell(tab, "compact", "Last success", "jobs")).to_have_text("5 min ago")
+        await expect(cell(tab, "maintain", "Last success", "jobs")).to_have_text("never")
+        problem = "orders partition 0 at offset 33: a WAL segment is damaged (for 15 min)"
+        await expect(tab.locator("#problems li")).to_contain_text(problem)
+        await tab.goto(f"{page.url}/{at(view='topic', topic='orders')}")
+        own = row(tab, "partition 0", "partitions").locator(".bar")
+        await expect(own).to_have_attribute("aria-label", told)
+        await expect(tab.locator("#topic-sums-Setaside")).to_have_text("2")
     assert seen.complaints == []
 
 
@@ -180,15 +230,14 @@ async def test_what_others_sent_is_text_and_runs_nowhere(
 async def test_every_view_fits_a_desk_and_a_phone_by_day_and_by_night(
     page: Page, browser: Browser, tmp_path: Path
 ) -> None:
-    for name in ("orders", "payments-with-a-rather-long-name.and.dots.in.it-" + "x" * 60):
-        await send(page, name, *map(order, range(30)))
-    await compacted(tmp_path)
-    await send(page, "orders", *map(order, range(30, 40)))
+    long_name = "payments-with-a-rather-long-name.and.dots.in.it-" + "x" * 60
+    await send(page, long_name, *map(order, range(30)))
+    await lived_in_orders(page, tmp_path)
     SHOTS.mkdir(parents=True, exist_ok=True)
     record = at(view="record", topic="orders", partition=0, offset=35)
     views = {"list": "", "topic": at(view="topic", topic="orders"), "record": record}
     ready = {
-        "list": "#topics tbody tr",
+        "list": "#topics .late",
         "topic": "#snapshots tbody tr",
         "record": "#source",
     }
@@ -201,6 +250,7 @@ async def test_every_view_fits_a_desk_and_a_phone_by_day_and_by_night(
                     await tab.locator(ready[view]).first.wait_for()
                     taken = await tab.evaluate("document.documentElement.scrollWidth")
                     assert (view, size, taken) == (view, size, width)
+                    assert (view, size, await tab.evaluate(SPILLING)) == (view, size, [])
                     back = await tab.evaluate("getComputedStyle(document.body).backgroundColor")
                     assert (back == "rgb(16, 22, 27)") == (scheme == "dark")
                     shot = SHOTS / f"{view}-{size}-{scheme}.png"

@@ -73,6 +73,18 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "spark-submit pipelines/compact.py --conf lakestream.toml --trigger available-now": "tests/"
     "integration/test_standalone.py::"
     "test_a_job_on_a_spark_cluster_moves_everything_into_tables_on_s3",
+    **dict.fromkeys(
+        (
+            f"spark-submit --properties-file pipelines/spark.conf pipelines/{job}"
+            for job in (
+                "maintain.py --conf lakestream.toml --once",
+                "verify.py orders --conf lakestream.toml",
+                "silver.py --conf lakestream.toml --checkpoint ./silver --trigger available-now",
+            )
+        ),
+        "tests/integration/test_pipelines.py::"
+        "test_the_jobs_that_open_tables_run_on_s3_as_the_readme_says",
+    ),
     "pip install .": _BASE,
     **dict.fromkeys(
         (f"pip install .[{extra}]" for extra in ("postgres", "sql", "spark", "jobs", "quality")),

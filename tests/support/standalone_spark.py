@@ -17,6 +17,7 @@ from lakestream_spark.spark.jars import jar_paths
 from tests.support.ports import free_port
 
 HOME: Final = Path(pyspark.__file__).parent
+SPARK_CONF: Final = Path(__file__).parents[2] / "pipelines" / "spark.conf"
 _START_S: Final = 180.0
 _HOST: Final = "127.0.0.1"
 
@@ -43,6 +44,13 @@ def standalone_spark(
         for told in started:
             _until(told, r"Successfully registered with master")
         yield master
+
+
+def spark_conf() -> dict[str, str]:
+    """What pipelines/spark.conf says."""
+    lines = SPARK_CONF.read_text(encoding="utf-8").splitlines()
+    told = [line.split(maxsplit=1) for line in lines if line and not line.startswith("#")]
+    return dict(told)
 
 
 def spark_submit(

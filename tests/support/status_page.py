@@ -1,6 +1,7 @@
 """A broker with its status page, in the test's own event loop, and what the page's JSON says."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -10,6 +11,11 @@ from typing import Any
 import aiohttp
 
 from lakestream_spark.app import RunningBroker, serve
+from lakestream_spark.core.ids import TopicPartition
+from lakestream_spark.metadata.group_offsets import Commit, Committed
+from lakestream_spark.metadata.jobs import Job
+from lakestream_spark.metadata.problems import Problem
+from lakestream_spark.metadata.tables import Quarantined
 from lakestream_spark.settings import Settings
 from tests.support.lake_place import Place
 from tests.support.sparkless import SparklessCompaction
@@ -75,3 +81,30 @@ async def compacted(place: Path | Place) -> None:
             compaction.close()
 
     await asyncio.to_thread(compact)
+
+
+async def lived_in(
+    page: Page, name: str, *, committed: int, succeeded_s: int, set_aside: int
+) -> None:
+    """A group committed this offset of the topic; the compaction succeeded so long ago, the upkeep
+    never; partition 0 has a problem, and so many batches that were set aside."""
+    metadata, now_ms = page.broker.metadata, int(time.time() * 1000)
+    topic = await metadata.topics.get(name)
+    lease = await metadata.leases.try_acquire(f"test {name}", "test", 600.0)
+    assert lease is not None
+    place = Committed(TopicPartition(topic.id, 0), committed)
+    await metadata.group_offsets.commit(lease, 0, [Commit("billing", place, now_ms - 600_000)])
+    remedy = "restore the segment from a back-up"
+    problem = Problem(topic.id, 0, "a WAL segment is damaged", remedy, now_ms - 900_000, offset=33)
+    await metadata.problems.report(lease, problem)
+    for kind, success_ms in (("compact", now_ms - 1000 * succeeded_s), ("maintain", None)):
+        job = Job(
+            id=kind,
+            kind=kind,
+            started_ms=now_ms - 7_200_000,
+            last_success_ms=success_ms,
+            about={"topics": "*", "every_s": 600.0},
+        )
+        await metadata.jobs.beat(job)
+    bad = [Quarantined(0, n, n + 1, f"file:///{n}.batch", "bad") for n in range(set_aside)]
+    await metadata.tables.finish(lease, topic.id, "commit", {}, bad)

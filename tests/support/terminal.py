@@ -18,6 +18,8 @@ from typing import Final
 
 _ROOT: Final = Path(__file__).parents[2]
 _SIZE: Final = (40, 160)
+_OF_ANOTHER: Final = ("LAKESTREAM_", "COLUMNS", "LINES")
+"""Variables that tell of other settings, and of the size of another terminal."""
 _CODES: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _PATIENCE_S: Final = 180.0
 
@@ -28,7 +30,7 @@ class Terminal:
     def __init__(self, words: Sequence[str]) -> None:
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", *_SIZE, 0, 0))
-        environ = {k: v for k, v in os.environ.items() if not k.startswith("LAKESTREAM_")}
+        environ = {k: v for k, v in os.environ.items() if not k.startswith(_OF_ANOTHER)}
         self.process = subprocess.Popen(
             [sys.executable, "-m", *words],
             cwd=_ROOT,

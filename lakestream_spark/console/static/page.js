@@ -155,6 +155,13 @@ function alive(cell, each) {
   cell.replaceChildren(el("span", { class: `state ${each.live ? "well" : "red"}` }, told));
 }
 
+// Batches that became no rows: nothing is red because of them, and somebody should know.
+function aside(cell, each) {
+  const told = count(each.quarantined);
+  if (cell.textContent === told) return;
+  cell.replaceChildren(el("span", { class: each.quarantined ? "state late" : "" }, told));
+}
+
 const inShort = (table) => (table === null ? "…" : `${count(table.files)} × ${bytes(table.median_bytes)}`);
 
 const grids = {
@@ -167,6 +174,7 @@ const grids = {
     ["Not in table", "number", text((each) => (each.lag_records ? `${count(each.lag_records)}, ${duration(each.lag_s)}` : "0"))],
     ["WAL", "number", text((each) => bytes(each.wal_bytes))],
     ["Files × median", "number", text((each) => (each.table_end ? inShort(each.table) : "none"))],
+    ["Set aside", "number", aside],
     ["State", "state-cell", state],
   ], (each) => each.name, "There are no topics yet. The first record that is sent makes one."),
   groups: new Grid(byId("groups"), "Consumer groups", [
@@ -279,12 +287,14 @@ async function look() {
 function showList(found) {
   const total = (read) => found.topics.reduce((sum, each) => sum + (read(each) || 0), 0);
   const known = found.topics.length === 0 || found.topics.some((each) => each.records_per_s !== null);
+  const looked = found.topics.every((each) => each.quarantined !== null);
   sums(byId("sums"), {
     Topics: count(found.topics.length),
     "Records/s": known ? perSecond(total((each) => each.records_per_s)) : "…",
     "Bytes/s": known ? bytes(total((each) => each.bytes_per_s)) : "…",
     "Not in tables": `${count(total((each) => each.lag_records))}`,
     "Oldest of it": duration(Math.max(0, ...found.topics.map((each) => each.lag_s))),
+    "Set aside": looked ? count(total((each) => each.quarantined)) : "…",
     Brokers: count(found.brokers.filter((each) => each.live).length),
     Problems: count(found.problems.length),
   });
@@ -331,6 +341,7 @@ async function showTopic(name) {
     "Not in table": own ? count(own.lag_records) : "…",
     "Oldest of it": own ? duration(own.lag_s) : "…",
     "WAL": own ? bytes(own.wal_bytes) : "…",
+    "Set aside": own ? count(own.quarantined) : "…",
     "Table": table ? bytes(table.bytes) : "…",
     "Files": table ? count(table.files) : "…",
     "Median file": table ? bytes(table.median_bytes) : "…",

@@ -86,22 +86,28 @@ class _Source:
             piece = piece._replace(first=found.next)
 
     def _next(self, piece: Piece, fail_on_data_loss: bool) -> _Found:
-        if piece.first < self._table.known_end(piece):
-            return self._table.next(piece)
-        borders = self._opened.loop.run(self._opened.metadata.tables.ends(piece.topic_id))
-        if piece.first < borders[piece.partition].table_end:
-            return self._table.next(piece)
+        in_table = self._is_in_table(piece)
         try:
-            return self._from_wal(piece, _READ_BYTES)
-        except Corrupt:
-            pass  # What is lost may lie behind the piece, or behind what can still be read of it.
-        try:
-            return self._from_wal(piece, _ONE_EXTENT)
+            return self._table.next(piece) if in_table else self._some_of_wal(piece)
         except Corrupt as error:
             if fail_on_data_loss:
                 raise
             event(_log, logging.WARNING, "records are lost and left out", error=error)
-            return _Found(None, self._after_extent(piece))
+            after = self._table.after_file if in_table else self._after_extent
+            return _Found(None, after(piece))
+
+    def _is_in_table(self, piece: Piece) -> bool:
+        if piece.first < self._table.known_end(piece):
+            return True
+        borders = self._opened.loop.run(self._opened.metadata.tables.ends(piece.topic_id))
+        return piece.first < borders[piece.partition].table_end
+
+    def _some_of_wal(self, piece: Piece) -> _Found:
+        try:
+            return self._from_wal(piece, _READ_BYTES)
+        except Corrupt:
+            # What is lost may lie behind the piece, or behind what can still be read of it.
+            return self._from_wal(piece, _ONE_EXTENT)
 
     def _from_wal(self, piece: Piece, max_bytes: int) -> _Found:
         place = TopicPartition(piece.topic_id, piece.partition)
@@ -140,7 +146,10 @@ class _Table:
         return 0 if plan is None else plan.end(piece.partition)
 
     def next(self, piece: Piece) -> _Found:
-        """The next block of rows; none and the same offset when there has to be a newer plan."""
+        """The next block of rows; none and the same offset when there has to be a newer plan.
+
+        Raises `Corrupt` when the file is lost or damaged.
+        """
         plan = self._plan.get(piece.topic_id)
         if plan is None or piece.first >= plan.end(piece.partition):
             plan = self._newer(piece)
@@ -150,10 +159,22 @@ class _Table:
         try:
             return self._block(plan, piece, end)
         except FileNotFoundError as error:
+            if self._files(self._newer(piece), piece) == self._files(plan, piece):
+                sentence = f"data loss: a file of the table is not there: {error}"
+                raise Corrupt(sentence, **_of(piece)) from error
             # The snapshot has expired since it was planned: the newest one has its rows.
             event(_log, logging.INFO, "a file of the table is gone", error=error)
-            self._newer(piece)
             return _Found(None, piece.first)
+
+    def after_file(self, piece: Piece) -> int:
+        """The end of the file that cannot be read, or of the piece when there is none."""
+        span = self._plan[piece.topic_id].at_or_after(piece.partition, piece.first)
+        return piece.next if span is None else min(piece.next, span.last + 1)
+
+    def _files(self, plan: Plan, piece: Piece) -> set[str]:
+        """Where the plan looks for the first offset of the piece."""
+        span = plan.at_or_after(piece.partition, piece.first)
+        return set() if span is None else {file.path for file in span.files}
 
     def _block(self, plan: Plan, piece: Piece, end: int) -> _Found:
         found = self._shelf.at_or_after(plan, piece.partition, piece.first)

@@ -86,6 +86,12 @@ async def test_finishing_moves_the_ends_and_forgets_extents_and_intent(metadata,
     assert [extent.base_offset for extent in located.extents] == [4, 6, 8]
 
 
+async def test_tables_have_rows_once_an_end_has_moved(metadata, lease, topic_id):
+    assert not await metadata.tables.have_rows()
+    await metadata.tables.finish(lease, topic_id, "c1", {1: 4})
+    assert await metadata.tables.have_rows()
+
+
 async def test_finishing_twice_is_finishing_once(metadata, lease, topic_id):
     for _ in range(2):
         await metadata.tables.finish(lease, topic_id, "c1", {0: 6, 1: 4})

@@ -96,3 +96,17 @@ async def test_a_partition_in_the_table_has_its_turn_beside_a_busy_tail(tmp_path
             answered[order] = [each.partition_index for each in own if each.records]
         await wire.close()
     assert answered == {(0, 1): [0], (1, 0): [1]}
+
+
+async def test_a_broker_that_finds_rows_in_a_table_starts_its_reader_before_anybody_asks(
+    tmp_path: Path,
+) -> None:
+    async with embedded_lake(tmp_path) as lake:
+        await lake.metadata.topics.create(TOPIC, partitions=PARTITIONS)
+        await asyncio.to_thread(produce, lake.bootstrap)
+        await asyncio.sleep(0.2)
+        assert lake.history.pid is None  # Nothing is in a table, so nothing is started for it.
+    await asyncio.to_thread(compact, tmp_path)
+    async with embedded_lake(tmp_path) as lake, asyncio.timeout(30):
+        while lake.history.pid is None:
+            await asyncio.sleep(0.01)

@@ -1,7 +1,8 @@
 """Ranges of offsets, planned and read without Spark: what is where, and what counts as lost."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -17,6 +18,7 @@ from lakestream_spark.spark.reading.place import known_logs, latest, logs
 from lakestream_spark.spark.reading.planning import Losses, tasks_between
 from lakestream_spark.spark.reading.position import Position, TopicPosition
 from lakestream_spark.spark.reading.rows import RowReader
+from lakestream_spark.table.file_offsets import bounds
 from tests.support.embedded import catalog_spec
 from tests.support.reading import Lake, lake_in
 
@@ -65,6 +67,14 @@ def erase(lake: Lake, topic: str, condition: str) -> None:
         catalog.load_table(("streams", topic)).delete(condition)
 
 
+def data_files(lake: Lake, topic: str) -> list[Path]:
+    """Of the table, in the order of their offsets."""
+    with closing(catalog_spec(lake.folder).open()) as catalog:
+        tasks = catalog.load_table(("streams", topic)).scan().plan_files()
+        paths = {bounds(task.file)[1].first: task.file.file_path for task in tasks}
+    return [Path(paths[first].removeprefix("file://")) for first in sorted(paths)]
+
+
 def lose_a_segment(lake: Lake, topic: str, first: int, after: int) -> None:
     before = lake.segments()
     send(lake, topic, first, after)
@@ -109,6 +119,23 @@ def test_a_loss_stops_those_who_read_it_and_nobody_else(lake: Lake, topic: str) 
     try:
         assert offsets(lake, before) == list(range(10))
         with pytest.raises(Corrupt, match="data loss"):
+            offsets(lake, planned(lake, topic))
+        kept = offsets(lake, planned(lake, topic), fail=False)
+        assert kept == [*range(10), *range(20, 30)]
+    finally:
+        lake.drop(topic)
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"PAR1 no more")])
+def test_a_lost_or_damaged_file_of_the_table_costs_its_own_rows(
+    lake: Lake, topic: str, damage: Callable[[Path], object]
+) -> None:
+    for first in (0, 10, 20):
+        send(lake, topic, first, first + 10)
+        lake.commit()
+    damage(data_files(lake, topic)[1])
+    try:
+        with pytest.raises(Corrupt, match=r"data loss|damaged"):
             offsets(lake, planned(lake, topic))
         kept = offsets(lake, planned(lake, topic), fail=False)
         assert kept == [*range(10), *range(20, 30)]

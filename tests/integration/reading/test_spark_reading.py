@@ -1,10 +1,14 @@
 """Table and tail as one in Spark: as a DataFrame, as a batch and as a stream."""
 
 import json
+import os
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
+from io import StringIO
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -19,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 import lakestream_spark
 from lakestream_spark.reading import DefaultSource
 from tests.support.embedded import catalog_spec
+from tests.support.fetching import cache_folder
 from tests.support.ingress_process import eventually
 from tests.support.reading import Lake, Place, dense, lake_in, places
 from tests.support.shell import Shell
@@ -244,3 +249,49 @@ def test_what_spark_deleted_is_gone_in_sql_of_duckdb(
     query = f"SELECT decode(__value)::INT AS n FROM {topic} ORDER BY n"
     found = Shell(["--data", lake.data]).json("sql", query)["rows"]
     assert [row["n"] for row in found] == [n for n in range(60) if n not in (3, 17)]
+
+
+def test_the_program_that_connect_prints_shows_table_and_tail(
+    spark: SparkSession, lake: Lake, topic: str
+) -> None:
+    lake.create(topic)
+    lake.send(topic, numbers(0, 5))
+    lake.commit()
+    lake.send(topic, numbers(5, 8))
+    _, program = printed_for_spark(lake, topic)
+    with redirect_stdout(StringIO()) as shown:
+        exec(program, {})
+    offsets = [line.split("|")[2].strip() for line in shown.getvalue().splitlines() if "|" in line]
+    assert sorted(offsets) == [*map(str, range(8)), "__offset"]
+
+
+@pytest.mark.slow
+def test_the_command_that_connect_prints_shows_the_table_of_a_topic_with_any_name(
+    lake: Lake, tmp_path: Path
+) -> None:
+    lake.create("select")
+    lake.send("select", numbers(0, 5))
+    lake.commit()
+    command, _ = printed_for_spark(lake, "select")
+    # Packages are kept for the next run; whatever else is set here would hide what is missing.
+    (tmp_path / "spark-defaults.conf").write_text(f"spark.jars.ivy {cache_folder()}/ivy\n")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-eu", "-c", command],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path, "SPARK_CONF_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    assert [row[:2] for row in rows if len(row) > 2] == [["0", str(n)] for n in range(5)]
+
+
+def printed_for_spark(lake: Lake, topic: str) -> tuple[str, str]:
+    """The command for a shell, and the program for Python."""
+    said = Shell(["--data", lake.data])("connect", "spark", topic)
+    command, _, program = said.partition("\n\n")
+    return command, program

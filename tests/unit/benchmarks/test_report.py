@@ -47,6 +47,7 @@ def test_names_what_was_not_measured_and_what_failed() -> None:
     failed = {"taken_at": "2026-01-02T03:04:05+00:00", "seconds": 1, "failed": "ended with code 1"}
     text = page({"1": ("one", "two")}, {"two": failed})
     assert text.count("**not measured**") == 2
+    assert "0 of 0 met. 2 of 2 benchmarks are not measured." in text
     assert "ended with code 1" in text
 
 

@@ -1,21 +1,33 @@
 import asyncio
 import contextlib
 import io
+import os
 import re
+import shlex
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import duckdb
 import pytest
 
-from lakestream_spark.cli.connect import ENGINES, Place
+import lakestream_spark
+from lakestream_spark.cli.connect import ENGINES, Place, spark_python
 from lakestream_spark.cli.exits import run
 from lakestream_spark.cli.group import lakestream
+from lakestream_spark.cli.python_settings import PythonSettings, python_settings
+from lakestream_spark.cli.quoting import in_backticks, in_quotes, spark_text, text
 from lakestream_spark.core.clock import SystemClock
 from lakestream_spark.core.errors import Misconfigured
 from lakestream_spark.metadata import open_metadata
 from lakestream_spark.metadata.tables import PlannedRange
 from lakestream_spark.metadata.topics import Topic
+from lakestream_spark.reading import installation
+from lakestream_spark.settings import Entry, Loaded, load
+from lakestream_spark.settings.installation import installation_of
+from lakestream_spark.spark.jars import S3_COORDINATES, SHIPPED_WITH_SPARK
+from lakestream_spark.spark.reading.installation import Installation
 from lakestream_spark.table.iceberg import CatalogSpec, StreamCatalog
 from tests.support import duckdb_extensions
 from tests.support.embedded import catalog_spec, metadata_url
@@ -27,7 +39,7 @@ __all__ = ["s3_server"]
 
 REMOTE = Place(
     topic="orders",
-    data="s3://lake",
+    python=PythonSettings(arguments={"data": "s3://lake"}),
     catalog=CatalogSpec(
         name="lake",
         warehouse="s3://lake/warehouse",
@@ -54,11 +66,15 @@ async def created(folder: Path) -> Topic:
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Path:
+    return filled(tmp_path)
+
+
+def filled(folder: Path) -> Path:
     """With a topic of five rows."""
-    topic = asyncio.run(created(tmp_path))
-    with contextlib.closing(StreamCatalog.open(catalog_spec(tmp_path))) as tables:
-        StreamTable(tables=tables, files=TableFiles.of(tmp_path, tables, topic)).append(5)
-    return tmp_path
+    topic = asyncio.run(created(folder))
+    with contextlib.closing(StreamCatalog.open(catalog_spec(folder))) as tables:
+        StreamTable(tables=tables, files=TableFiles.of(folder, tables, topic)).append(5)
+    return folder
 
 
 def told(folder: Path, capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
@@ -92,8 +108,181 @@ def test_what_is_said_of_spark_names_the_catalog_and_the_table(
 ) -> None:
     said = told(lake, capsys, "spark", "orders")
     assert f"spark.sql.catalog.lake.uri=jdbc:sqlite:{lake}/catalog.db" in said
-    assert "FROM lake.streams.orders" in said
+    assert "-e 'SELECT * FROM `lake`.`streams`.`orders` LIMIT 10'" in said
     assert f'lakestream_spark.read(spark, "orders", data="{lake}")' in said
+
+
+def spark_words(place: Place) -> list[str]:
+    """What a shell would give to `spark-sql`."""
+    command, _, _ = ENGINES["spark"](place).partition("\n\n")
+    return shlex.split(command, comments=True)
+
+
+def test_spark_is_told_the_jars_of_the_store_and_those_it_must_not_load_twice() -> None:
+    for place, on_s3 in ((REMOTE, True), (on("file:///lake"), False)):
+        words = spark_words(place)
+        packages = words[words.index("--packages") + 1].split(",")
+        assert (set(S3_COORDINATES) <= set(packages)) is on_s3
+        excluded = words[words.index("--exclude-packages") + 1]
+        assert excluded == ",".join(SHIPPED_WITH_SPARK)
+
+
+CONF = """
+data = "s3://bucket/lake"
+[metadata]
+url = "postgresql://me@db/lake"
+[store]
+region = "here"
+access_key_id = "id"
+[catalog.properties]
+"s3.region" = "here"
+"""
+
+
+def settings_of(
+    folder: Path, file: str, environ: Mapping[str, str], **flags: str
+) -> tuple[Loaded, Path | None]:
+    """As a command with these flags loads them, and the file that `--conf` named."""
+    conf = folder / "lake.toml" if file else None
+    if conf is not None:
+        conf.write_text(file)
+    given = [Entry(key=key, value=value, origin=f"--set {key}") for key, value in flags.items()]
+    return load(environ=environ, flags=given, conf=conf), conf
+
+
+def what_a_program_reads(program: str, monkeypatch: pytest.MonkeyPatch) -> list[Installation]:
+    """Where `session` and `read` would look, asked with just what the program says."""
+    asked: list[Installation] = []
+
+    def session(*, data: str | None = None, conf: str | None = None) -> None:
+        asked.append(installation(data, conf))
+
+    def read(
+        spark: None, topic: str, *, data: str | None = None, conf: str | None = None
+    ) -> mock.Mock:
+        asked.append(installation(data, conf))
+        return mock.Mock()
+
+    monkeypatch.setattr(lakestream_spark, "session", session)
+    monkeypatch.setattr(lakestream_spark, "read", read)
+    with monkeypatch.context() as elsewhere:
+        for name in [name for name in os.environ if name.startswith("LAKESTREAM_")]:
+            elsewhere.delenv(name)
+        with mock.patch.dict(os.environ):
+            exec(program, {})
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("file", "environ", "flags"),
+    [
+        ("", {}, {"data": "/somewhere"}),
+        ("", {"LAKESTREAM_DATA": "/somewhere"}, {}),
+        ("", {}, {"data": "/somewhere", "store.url": "file:///elsewhere"}),
+        (CONF, {}, {}),
+        (CONF, {}, {"data": "s3://another", "catalog.name": "other"}),
+        (CONF, {"LAKESTREAM_STORE__ALLOW_HTTP": "true"}, {"store.region": "there"}),
+        (
+            "",
+            {"LAKESTREAM_METADATA__URL": "postgresql://me@db/lake", "LAKESTREAM_BROKER__ID": "7"},
+            {"data": "s3://bucket", "catalog.properties": '{"s3.region": "here"}'},
+        ),
+    ],
+)
+def test_the_program_for_spark_reads_what_the_command_read(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    file: str,
+    environ: dict[str, str],
+    flags: dict[str, str],
+) -> None:
+    loaded, conf = settings_of(tmp_path, file, environ, **flags)
+    program = spark_python(replace(REMOTE, python=python_settings(loaded, conf, environ)))
+    monkeypatch.chdir(tmp_path)
+    asked = what_a_program_reads(program, monkeypatch)
+    assert asked == [installation_of(loaded.settings)] * 2
+
+
+def test_the_program_names_a_folder_and_a_file_by_their_whole_paths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    loaded, _ = settings_of(tmp_path, "[store]\nrequest_timeout_s = 1\n", {}, data="./lake")
+    own = python_settings(loaded, Path("lake.toml"), {})
+    assert own.arguments == {"data": f"{tmp_path}/lake", "conf": f"{tmp_path}/lake.toml"}
+
+
+def test_the_program_shows_no_secret_that_a_flag_or_a_variable_gave(tmp_path: Path) -> None:
+    (tmp_path / "url").write_text("postgresql://me:hush@db/lake")
+    environ = {
+        "LAKESTREAM_METADATA__URL_FILE": str(tmp_path / "url"),
+        "LAKESTREAM_CATALOG__URI": "postgresql://me:hu@sh@db/lake?sslpassword=hush",
+    }
+    flags = {"data": "s3://bucket", "store.secret_access_key": "hush"}
+    secret = {"catalog.properties": '{"s3.secret-access-key": "hush"}'}
+    loaded, _ = settings_of(tmp_path, "", environ, **flags, **secret)
+    own = python_settings(loaded, None, environ)
+    assert own.variables == {
+        "LAKESTREAM_METADATA__URL_FILE": str(tmp_path / "url"),
+        "LAKESTREAM_CATALOG__URI": "postgresql://me:...@db/lake?sslpassword=...",
+        "LAKESTREAM_STORE__SECRET_ACCESS_KEY": "...",
+        "LAKESTREAM_CATALOG__PROPERTIES": '{"s3.secret-access-key": "..."}',
+    }
+
+
+@pytest.mark.parametrize("name", ["select", "order", "9x", "orders"])
+@pytest.mark.parametrize(
+    ("engine", "lines"),
+    [
+        ("spark", ["SELECT * FROM `lake`.`streams`.`{}` LIMIT 10"]),
+        ("trino", ['SELECT * FROM "lake"."streams"."{}" LIMIT 10']),
+        (
+            "databricks",
+            [
+                "CREATE SCHEMA IF NOT EXISTS `main`.`streams`;",
+                "CREATE TABLE IF NOT EXISTS `main`.`streams`.`{}` USING DELTA",
+                "SELECT * FROM `main`.`streams`.`{}` LIMIT 10",
+            ],
+        ),
+        (
+            "snowflake",
+            [
+                'CREATE OR REPLACE ICEBERG TABLE "{}"',
+                'SELECT * FROM "{}" LIMIT 10',
+                'ALTER ICEBERG TABLE "{}" REFRESH',
+            ],
+        ),
+        ("pyiceberg", ["load_table('streams.{}')"]),
+    ],
+)
+def test_a_table_may_be_called_by_any_word(engine: str, lines: list[str], name: str) -> None:
+    said = ENGINES[engine](replace(REMOTE, identifier=("streams", name)))
+    for line in lines:
+        assert line.format(name) in said
+
+
+@pytest.mark.parametrize(
+    ("quoted", "expected"),
+    [
+        (in_backticks("a`b", "c"), "`a``b`.`c`"),
+        (in_quotes('a"b', "c"), '"a""b"."c"'),
+        (text("o'brien"), "'o''brien'"),
+        (spark_text("o'b\\n"), r"'o\'b\\n'"),
+    ],
+)
+def test_a_quote_within_a_name_does_not_end_it(quoted: str, expected: str) -> None:
+    assert quoted == expected
+
+
+def test_what_is_said_of_duckdb_reads_a_table_below_a_folder_with_a_quote(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "o'brien"
+    folder.mkdir()
+    (query,) = re.findall("SELECT .*", told(filled(folder), capsys, "duckdb", "orders"))
+    with duckdb.connect() as connection:
+        duckdb_extensions.load(connection, "avro", "iceberg")
+        assert len(connection.execute(query).fetchall()) == 5
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -1,9 +1,11 @@
 import json
+import re
+from math import prod
 from pathlib import Path
 
 import pytest
 
-from lakestream_spark.cli.cost import MONTH_S
+from lakestream_spark.cli.cost import DEFAULT_PRICES, MONTH_S
 from lakestream_spark.cli.exits import run
 from lakestream_spark.cli.group import lakestream
 
@@ -24,6 +26,7 @@ vcpu_hour = 0
 def bills(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, dict[str, float]]:
     assert run(lakestream, ["cost", "--json", *words]) == 0
     told = json.loads(capsys.readouterr().out)
+    assert Path(told.pop("prices")).is_file()
     return {who: {item["what"]: item["dollars"] for item in bill} for who, bill in told.items()}
 
 
@@ -49,7 +52,39 @@ def test_people_see_both_bills_with_their_sums(capsys: pytest.CaptureFixture[str
     assert run(lakestream, ["cost", "--rate", "50"]) == 0
     shown = capsys.readouterr().out
     assert shown.count("together") == 2
-    assert "M PUT" in shown
+    assert (
+        f"Prices in US dollars from {DEFAULT_PRICES} (list prices; --prices takes your own)."
+        in shown
+    )
+
+
+def test_each_line_is_a_product_with_the_price_of_a_unit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prices = tmp_path / "prices.toml"
+    prices.write_text(
+        DEFAULT_PRICES.read_text().replace("put_per_1000 = 0.005", "put_per_1000 = 0.006")
+    )
+    assert run(lakestream, ["cost", "--prices", str(prices)]) == 0
+    shown = capsys.readouterr().out
+    assert "12 files and 4 more: 32.2 M PUT × $0.006 per 1,000 = $193" in shown
+    assert "GET × $0.0004 per 1,000 = $" in shown
+    assert "3.00 vCPU × 730 h × $0.048 = $105" in shown
+    assert "GB × $0.023 = $" in shown
+    assert f"from {prices} (yours)" in shown
+
+
+def test_every_product_comes_to_its_line_of_the_bill(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(lakestream, ["cost", "--json", "--rate", "500"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    told.pop("prices")
+    for item in [each for bill in told.values() for each in bill if "×" in each["arithmetic"]]:
+        product, _, sum_ = item["arithmetic"].rpartition(": ")[2].partition(" = $")
+        assert sum_ == f"{item['dollars']:,.0f}"
+        numbers = [float(n.replace(",", "")) for n in re.findall(r"[0-9][0-9,.]*", product)]
+        count = numbers[0] * 1000 if " M " in product else numbers[0]
+        factors = [n for n in numbers[1:] if n != 1000 or " M " not in product]
+        assert count * prod(factors) == pytest.approx(item["dollars"], rel=0.02), product
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,20 @@
 """`lakestream status`: the bytes of a topic in WAL and table, its lag, and whether it is red."""
 
 import json
+from collections.abc import Awaitable, Callable
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from lakestream_spark.cli.exits import run
 from lakestream_spark.cli.status import status
+from lakestream_spark.cli.status_output import show
+from lakestream_spark.cli.topic_status import TableSize, TopicStatus
 from lakestream_spark.metadata import Metadata
+from lakestream_spark.metadata.database import Execute, Transaction
+from lakestream_spark.metadata.jobs import Job
 from lakestream_spark.metadata.problems import Problem
 from lakestream_spark.metadata.tables import Quarantined
 from lakestream_spark.table.commit import lease_name
@@ -65,4 +72,109 @@ def test_bytes_lag_and_problems_are_shown(
     printed = capsys.readouterr()
     assert "5 records" in printed.out
     assert printed.err.startswith(f"{TOPIC} is red: somebody dropped the table; restore it")
-    assert run(status, [*asked, "--topics", "other*"]) == 0
+
+
+def behind(seconds: int, *, target_ms: int = 1_000) -> Callable[[Metadata], Awaitable[None]]:
+    """What the table lacks was acknowledged so long ago."""
+
+    def earlier() -> Transaction[None]:
+        yield Execute("UPDATE segments SET created_ms = created_ms - $1", (1_000 * seconds,))
+
+    async def done(metadata: Metadata) -> None:
+        topic = await metadata.topics.get(TOPIC)
+        wanted = {"lakestream.table.lag.ms": str(target_ms)}
+        await metadata.topics.change_config(topic.id, lambda now: {**now, **wanted})
+        await metadata.database.run(earlier())
+
+    return done
+
+
+async def leave_a_dead_job(metadata: Metadata) -> None:
+    await metadata.jobs.beat(Job(id="killed", kind="compact", started_ms=1, about={}))
+
+
+def test_a_table_that_nobody_brings_on_is_late_and_then_red(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    platform = Platform(folder=tmp_path)
+    platform.send(5)
+    asked = ["--data", str(tmp_path), "--set", "compact.session_timeout_ms=200"]
+    assert run(status, asked) == 0
+    assert "well" in capsys.readouterr().out
+
+    platform.with_metadata(behind(10))
+    assert run(status, asked) == 0
+    assert "late" in capsys.readouterr().out
+
+    platform.with_metadata(leave_a_dead_job)
+    platform.with_metadata(behind(30))
+    assert run(status, asked) == 1
+    printed = capsys.readouterr()
+    assert "red" in printed.out
+    assert printed.err.startswith(f"{TOPIC} is red: its table is ")
+    assert "no compaction is running for it: start `lakestream up`" in printed.err
+    assert run(status, [*asked, "--json"]) == 1
+    (found,) = json.loads(capsys.readouterr().out)["topics"]
+    assert (found["state"], found["lag_target_seconds"]) == ("red", 1.0)
+
+
+def test_a_pattern_that_no_topic_has_is_said_in_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    platform = Platform(folder=tmp_path)
+    platform.with_metadata(lambda metadata: metadata.topics.list())
+    asked = ["--data", str(tmp_path)]
+    assert run(status, asked) == 0
+    assert capsys.readouterr().out.startswith("no topics yet: ")
+    for more in ((), ("--json",)):
+        assert run(status, [*asked, "--topics", "zzz", *more]) == 2
+        printed = capsys.readouterr()
+        assert "lakestream: no topic matches 'zzz': `lakestream topic list`" in printed.err
+        assert printed.out == ""
+
+
+LONG = "a-topic-whose-name-is-longer-than-a-narrow-terminal-is-wide-" * 2
+FOUND = [
+    TopicStatus(
+        topic=name,
+        partitions=3,
+        high_watermark=1_234_567_890,
+        table_end=1_234_000_000,
+        lag_records=567_890,
+        lag_seconds=24.0,
+        lag_target_seconds=target_s,
+        wal_bytes=1023 * 1024,
+        table=TableSize(files=123, bytes=9 << 30, median_bytes=99 << 20, last_commit_ms=1),
+        problems=problems,
+        quarantined=len(problems),
+    )
+    for name, target_s, problems in [
+        ("orders", 60.0, ()),
+        ("payments-of-the-north", 1.0, ()),
+        (LONG, 60.0, ("somebody dropped the table",)),
+    ]
+]
+NAMES = "high watermark", "table end", "WAL", "files (median)", "last commit (UTC)", "set aside"
+VALUES = "567890 records, 24 s", "123 (99.0 MiB)", "1970-01-01 00:00:00", "1234567890", "9.0 GiB"
+
+
+def shown(found: list[TopicStatus], width: int) -> list[str]:
+    out = StringIO()
+    show(found, Console(file=out, width=width, soft_wrap=True, highlight=False, emoji=False))
+    return out.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 140, 400])
+def test_nothing_is_cut_or_left_out_at_any_width(width: int) -> None:
+    lines = shown(FOUND, width)
+    assert not any("…" in line for line in lines)
+    for status_ in FOUND:
+        assert [line for line in lines if status_.topic in line and status_.state in line]
+    for name in (*NAMES, *VALUES):
+        assert [line for line in lines if name in line], name
+    assert all(len(line) <= width for line in lines if LONG not in line)
+
+
+@pytest.mark.parametrize(("width", "lines"), [(80, 8), (100, 6), (160, 3)])
+def test_a_topic_takes_few_lines_where_a_grid_does_not_fit(width: int, lines: int) -> None:
+    assert len(shown(FOUND[:2], width)) == lines

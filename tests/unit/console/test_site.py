@@ -16,6 +16,7 @@ from lakestream_spark.metadata.group_offsets import Commit, Committed
 from lakestream_spark.metadata.jobs import Job
 from lakestream_spark.metadata.problems import Problem
 from lakestream_spark.metadata.sqlite import SqliteDatabase
+from lakestream_spark.metadata.tables import Quarantined
 from lakestream_spark.table.iceberg import StreamCatalog
 from tests.support.embedded import catalog_spec, lake_settings
 from tests.support.kafka import Sent, produce
@@ -105,6 +106,21 @@ async def test_groups_brokers_jobs_and_problems_are_shown(page: Page) -> None:
     assert (shown["topic"], shown["partition"], shown["offset"]) == ("orders", 0, 3)
     assert (shown["sentence"], shown["remedy"]) == ("it is broken", "mend it")
     assert found["topics"][0]["state"] == "red"
+
+
+async def test_batches_that_were_set_aside_are_counted_with_a_table_or_without(page: Page) -> None:
+    await send(page, "orders", *(Sent(None, b"v") for _ in range(3)))
+    assert (await page.topic("orders"))["quarantined"] == 0
+    metadata = page.broker.metadata
+    topic = await metadata.topics.get("orders")
+    lease = await metadata.leases.try_acquire("test", "test", 60.0)
+    assert lease is not None
+    bad = [Quarantined(0, n, n + 1, f"file:///{n}.batch", "bad") for n in range(2)]
+    await metadata.tables.finish(lease, topic.id, "commit", {0: 2}, bad)
+    async with asyncio.timeout(SOON_S):
+        while not (found := await page.topic("orders"))["quarantined"]:
+            await asyncio.sleep(0.1)
+    assert (found["quarantined"], found["table"], found["state"]) == (2, None, "well")
 
 
 async def test_a_topic_shows_its_partitions_and_its_settings(page: Page) -> None:

@@ -1,6 +1,7 @@
 """deploy/emr: what is sent to EMR Serverless and S3, against moto."""
 
 import re
+from typing import Any
 
 import boto3
 import pytest
@@ -9,9 +10,11 @@ from moto import mock_aws
 
 from lakestream_spark.settings.sources import variable
 from lakestream_spark.settings.tree import KEYS
+from lakestream_spark.spark.jars import COORDINATES, S3_COORDINATES
 from tests.support.deployment import DEPLOY, ROOT, check_command, load_script
 
 submit = load_script(DEPLOY / "emr" / "submit.py")
+NAMES = ("compact", "maintain")
 ROLE = "arn:aws:iam::123456789012:role/lakestream"
 
 
@@ -36,6 +39,7 @@ def application() -> str:
 
 def job(**changes: object):
     given = {
+        "name": "compact",
         "application": "00f1",
         "role": ROLE,
         "archive": "s3://code/x.tar.gz",
@@ -47,12 +51,16 @@ def job(**changes: object):
     return submit.Job(**{**given, **changes})
 
 
+def properties(request: dict[str, Any]) -> dict[str, str]:
+    (defaults,) = request["configurationOverrides"]["applicationConfiguration"]
+    return dict(defaults["properties"])
+
+
 def test_a_job_is_a_stream_that_is_retried_and_carries_no_secret():
     request = job().request()
     assert request["mode"] == "STREAMING"
     assert request["retryPolicy"] == {"maxFailedAttemptsPerHour": 5}
-    (defaults,) = request["configurationOverrides"]["applicationConfiguration"]
-    told = defaults["properties"]
+    told = properties(request)
     assert told["spark.archives"] == "s3://code/x.tar.gz#environment"
     prefix = "spark.emr-serverless.driverEnv."
     assert told[f"{prefix}LAKESTREAM_METADATA__URL"] == "EMR.secret@lakestream/metadata-url"
@@ -62,22 +70,47 @@ def test_a_job_is_a_stream_that_is_retried_and_carries_no_secret():
     assert told["spark.executorEnv.PYTHONPATH"] == told[f"{prefix}PYTHONPATH"] == "./environment"
 
 
-def test_the_entry_takes_the_arguments_it_is_given():
-    entry = load_script(submit.ENTRY)
-    check_command(job().request()["jobDriver"]["sparkSubmit"]["entryPointArguments"], entry.compact)
-    assert submit.ENTRY == ROOT / "pipelines" / "compact.py"
+@pytest.mark.parametrize("name", NAMES)
+def test_the_entry_takes_the_arguments_it_is_given(name):
+    path = submit.entry_of(name)
+    assert path == ROOT / "pipelines" / f"{name}.py"
+    words = job(name=name).request()["jobDriver"]["sparkSubmit"]["entryPointArguments"]
+    check_command(words, getattr(load_script(path), name))
 
 
-@pytest.mark.usefixtures("aws")
-def test_submits_and_follows_to_the_end(tmp_path, monkeypatch):
-    # Packing it for real fetches and packs all of Spark's side, for minutes: no test does that.
+def test_upkeep_runs_on_and_only_its_spark_knows_iceberg():
+    """Without `--once` it makes round after round, so nobody has to schedule it."""
+    request = job(name="maintain").request()
+    assert (request["name"], request["mode"]) == ("lakestream-maintain", "STREAMING")
+    told = properties(request)
+    assert set(submit.PACKAGES) <= {*COORDINATES, *S3_COORDINATES}
+    assert told["spark.jars.packages"] == ",".join(submit.PACKAGES)
+    assert told["spark.sql.extensions"].startswith("org.apache.iceberg.spark.extensions.")
+    assert set(told) - set(properties(job().request())) == {
+        "spark.jars.packages",
+        "spark.sql.extensions",
+    }
+
+
+@pytest.fixture
+def packed(tmp_path, monkeypatch):
+    """Packing it for real takes a minute: one test does that."""
     archive = tmp_path / "lakestream.tar.gz"
     archive.write_bytes(b"packed")
     monkeypatch.setattr(submit, "package", lambda folder, python_version: archive)
-    emr, own = boto3.client("emr-serverless"), application()
+
+
+def submitted(own: str, *more: str):
     flags = ["--application", own, "--role", ROLE, "--code", "s3://code/jobs/"]
-    flags += ["--data", "s3://lake/data", "--metadata-secret", "s", "--", "--topics", "orders"]
-    done = CliRunner().invoke(submit.main, flags)
+    flags += ["--data", "s3://lake/data", "--metadata-secret", "s", *more]
+    return CliRunner().invoke(submit.main, flags)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.usefixtures("aws", "packed")
+def test_submits_and_follows_to_the_end(name):
+    emr, own = boto3.client("emr-serverless"), application()
+    done = submitted(own, "--job", name, "--", "--topics", "orders")
     assert done.exit_code == 0, done.output
     told = done.output.splitlines()
     assert told[0].startswith("job run ")
@@ -85,7 +118,15 @@ def test_submits_and_follows_to_the_end(tmp_path, monkeypatch):
     found = emr.get_job_run(applicationId=own, jobRunId=told[0].removeprefix("job run "))["jobRun"]
     driver = found["jobDriver"]["sparkSubmit"]
     assert driver["entryPointArguments"] == ["--data", "s3://lake/data", "--topics", "orders"]
-    assert stored(driver["entryPoint"]) == submit.ENTRY.read_bytes()
+    assert stored(driver["entryPoint"]) == submit.entry_of(name).read_bytes()
+
+
+@pytest.mark.parametrize(("state", "code"), [("SUCCESS", 0), ("FAILED", 1), ("CANCELLED", 1)])
+@pytest.mark.usefixtures("aws", "packed")
+def test_only_a_success_ends_with_code_0(state, code, monkeypatch):
+    monkeypatch.setattr(submit, "follow", lambda emr, application, run: state)
+    assert submitted(application()).exit_code == code
+    assert state in submit.ENDED
 
 
 def stored(url: str) -> bytes:

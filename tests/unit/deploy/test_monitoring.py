@@ -10,6 +10,7 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
+from lakestream_spark.core import metrics
 from tests.support.deployment import DEPLOY
 from tests.support.queries import known_series, selectors, strangers
 
@@ -30,6 +31,11 @@ def shown() -> list[str]:
     return [target["expr"] for panel in panels() for target in panel.get("targets", ())]
 
 
+def as_asked(query: str) -> str:
+    """With an interval where Grafana puts one."""
+    return query.replace("$__rate_interval", "1m")
+
+
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
 def test_an_alert_asks_for_metrics_and_labels_that_exist(rule):
     assert strangers(rule["expr"], known_series()) == []
@@ -40,11 +46,19 @@ def test_an_alert_asks_for_metrics_and_labels_that_exist(rule):
 
 @pytest.mark.parametrize("query", shown())
 def test_the_dashboard_asks_for_metrics_and_labels_that_exist(query):
-    assert strangers(query.replace("$__rate_interval", "1m"), known_series()) == []
+    assert strangers(as_asked(query), known_series()) == []
 
 
 def test_alerts_have_names_of_their_own():
     assert len({rule["alert"] for rule in RULES}) == len(RULES) > 10
+
+
+def test_batches_that_were_set_aside_raise_an_alert_and_are_shown():
+    """They are the only records that never become rows."""
+    name = metrics.TABLE_QUARANTINED.name
+    for queries in ([rule["expr"] for rule in RULES], shown()):
+        asked = {each.name for query in queries for each in selectors(as_asked(query))}
+        assert name in asked
 
 
 @pytest.mark.parametrize(
@@ -69,7 +83,7 @@ def test_alerts_and_scrapes_speak_of_the_same_jobs():
     named = {
         matcher.value
         for query in queries
-        for selector in selectors(query.replace("$__rate_interval", "1m"))
+        for selector in selectors(as_asked(query))
         for matcher in selector.matchers.matchers
         if matcher.name == "job"
     }

@@ -18,7 +18,7 @@ def test_the_least_used_blocks_leave_when_the_bytes_are_more_than_their_bound() 
         cache.get(key, lambda: block(40))
         cache.get("a", lambda: block(40))
         assert cache.held_bytes <= 100
-    assert [cache.knows(key) for key in "abc"] == [True, False, True]
+    assert [cache.begin(key) for key in "abc"] == [False, True, False]
     cache.get("large", lambda: block(101))
     assert cache.held_bytes <= 100
 
@@ -55,3 +55,29 @@ def test_a_block_that_failed_is_tried_again_by_the_next() -> None:
         cache.get("a", fail)
     assert cache.get("a", lambda: block(10))[1] is Source.MADE
     assert cache.get("a", fail)[1] is Source.KEPT
+
+
+def test_a_block_that_was_begun_is_waited_for_and_made_once() -> None:
+    cache = BlockCache(100)
+    assert cache.begin("a")
+    assert not cache.begin("a")
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(cache.get, "a", lambda: block(1))
+        cache.finish("a", lambda: block(10))
+        found, source = waiting.result(60)
+    assert len(found.batches[0].data) == 10
+    assert source in (Source.AWAITED, Source.KEPT)
+    assert not cache.begin("a")
+
+
+def test_who_waits_for_a_block_that_failed_is_told_and_the_next_may_begin() -> None:
+    cache = BlockCache(100)
+    assert cache.begin("a")
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(cache.get, "a", lambda: block(1))
+        while not waiting.running():
+            pass
+        cache.fail("a", OSError("no answer"))
+        with pytest.raises(OSError, match="no answer"):
+            waiting.result(60)
+    assert cache.begin("a")

@@ -1,0 +1,63 @@
+"""Tables that nobody brings on: late, and no compaction runs, or one that does not keep up.
+
+What always holds: a job counts as live only when its beat was seen to move; nobody waits for that
+unless a topic is late.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import Final
+
+from lakestream_spark.cli.topic_status import TopicStatus
+from lakestream_spark.core.clock import Clock
+from lakestream_spark.metadata.jobs import Job, Jobs
+from lakestream_spark.metadata.lateness import is_stalled
+
+_KIND: Final = "compact"
+_POLL_S: Final = 0.1
+_NONE_RUNS: Final = (
+    "no compaction is running for it: start `lakestream up`, or `lakestream compact`"
+)
+_NOT_ENOUGH: Final = (
+    "the compaction that runs does not keep up: look into its log, give it more cores "
+    "(compact.master), or start another `lakestream compact`"
+)
+
+
+async def with_stalls(
+    found: Sequence[TopicStatus], jobs: Jobs, clock: Clock, session_s: float
+) -> list[TopicStatus]:
+    """The same topics; those that are stalled, and nobody knew why, have a problem."""
+    if not any(each.is_late and not each.is_red for each in found):
+        return list(found)
+    live, now_ms = await beating(jobs, clock, session_s), clock.wall_ms()
+    return [judged(each, live, now_ms) for each in found]
+
+
+def judged(status: TopicStatus, live: Sequence[Job], now_ms: int) -> TopicStatus:
+    """With the sentence of its stall, if it is stalled and was not red before."""
+    own = [job for job in live if fnmatchcase(status.topic, job.about.get("topics", "*"))]
+    tended_ms = max((now_ms - job.started_ms for job in own), default=None)
+    if status.is_red or not is_stalled(status.lag_ms, status.lag_target_ms, tended_ms):
+        return status
+    behind = f"its table is {status.lag_seconds:,.0f} s behind its stream"
+    asked = f"lakestream.table.lag.ms asks for {status.lag_target_seconds:g} s"
+    why = _NOT_ENOUGH if own else _NONE_RUNS
+    return replace(status, problems=(f"{behind}, {asked}, and {why}",))
+
+
+async def beating(jobs: Jobs, clock: Clock, session_s: float) -> list[Job]:
+    """The compactions that live; takes a beat of theirs, and a session when one of them is dead."""
+    first = {job.id: job.beat for job in await _compactions(jobs)}
+    began = clock.monotonic()
+    while True:
+        now = await _compactions(jobs)
+        live = [job for job in now if job.beat != first.get(job.id)]
+        if len(live) == len(now) or clock.monotonic() - began > session_s:
+            return live
+        await clock.sleep(_POLL_S)
+
+
+async def _compactions(jobs: Jobs) -> list[Job]:
+    return [job for job in await jobs.list() if job.kind == _KIND]

@@ -71,7 +71,7 @@ class Planner:
                 ranges[topic.id] = own
             else:
                 waiting.add(topic.name)
-        self.waiting = self.settler.failing | waiting
+        self.waiting = self.settler.unsettled | waiting
         cut = await bounded(self._metadata, ranges, self._policy.batch_bytes) if ranges else {}
         if not cut:
             # What has no bytes to be planned is left behind too.

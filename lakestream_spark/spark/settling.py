@@ -61,13 +61,10 @@ class Settler:
         return any(not self._troubles.is_resting(topic_id) for topic_id in self._left)
 
     @property
-    def failing(self) -> frozenset[str]:
-        """The topics that failed and rest."""
-        return frozenset(
-            left.name
-            for topic_id, left in self._left.items()
-            if self._troubles.is_resting(topic_id)
-        )
+    def unsettled(self) -> frozenset[str]:
+        """The topics that may be unfinished, whether or not they rest: a rest that ends while
+        somebody asks must not make them look done."""
+        return frozenset(left.name for left in self._left.values())
 
     def later(self, topic: Topic, now_ms: int) -> None:
         """A commit failed: look what became of it, even if nothing more of the topic comes."""

@@ -22,7 +22,7 @@ from tests.support.terminal import terminal
 __all__ = ["small_disk"]
 
 ROOT = Path(__file__).parents[2]
-RUN_FOR_S = 50
+RUN_FOR_S = 90
 FREE = ("--port", "0", "--admin-port", "0")
 pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(600)]
 

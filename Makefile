@@ -14,7 +14,7 @@ SYNCED := $(VENV)/.synced
 PYTEST := $(BIN)/pytest
 # Most tests wait for servers and timers: more of them than cores at a time, each file in one process.
 WORKERS ?= 3
-SIDE_BY_SIDE := --numprocesses $(WORKERS) --dist loadfile
+SIDE_BY_SIDE := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 # Further words for pytest: make test-fast ARGS="-k writer -x"
 ARGS ?=
 

@@ -1,4 +1,5 @@
-"""Shared hooks: Hypothesis profiles, skips that fail in CI, a summary of what was not tested.
+"""Shared hooks: Hypothesis profiles, the order of files, skips that fail in CI, a summary of what
+was not tested.
 
 In CI a skip is a failure, because that is how a missing server goes unnoticed. A test that cannot
 run anywhere but somewhere else says so with a reason that starts with "by design:".
@@ -20,6 +21,7 @@ _SERVERS = (
     ("spark", "Spark"),
     ("browser", "browser"),
 )
+_LONG = ("long", "spark")
 IN_CI = bool(os.environ.get("CI"))
 
 settings.register_profile(
@@ -43,7 +45,18 @@ settings.load_profile("fast")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what needs Spark where Spark cannot start, with the sentence that says why."""
+    _long_files_first(items)
+    _skip_what_cannot_start(items)
+
+
+def _long_files_first(items: list[pytest.Item]) -> None:
+    """Side by side, a long file that begins last would be waited for by all the others."""
+    long = {item.path for item in items if any(map(item.get_closest_marker, _LONG))}
+    items.sort(key=lambda item: item.path not in long)
+
+
+def _skip_what_cannot_start(items: list[pytest.Item]) -> None:
+    """What needs Spark where Spark cannot start, with the sentence that says why."""
     needs_spark = [item for item in items if item.get_closest_marker("spark")]
     if not needs_spark:
         return

@@ -82,6 +82,8 @@ class Link(asyncio.BufferedProtocol):
             self._take(*self._about, body)
 
     def _take(self, number: int, kind: Kind, body: bytearray) -> None:
+        if kind is Kind.ALIVE:
+            return
         if kind is Kind.TALLY:
             self._tallied(body)
             return

@@ -4,7 +4,7 @@
 
 The first frame is the reader's `Start`. Each further one from the broker is a question, and each
 from the reader the answer to the question of the same number; answers come in any order. Before
-each of them the reader says what it counted.
+each of them the reader says what it counted, and every second that it is alive.
 """
 
 import json
@@ -38,6 +38,8 @@ class Kind(IntEnum):
     """What there is to say of a table."""
     TALLY = 6
     """What the reader counted; it comes before an answer and answers nothing."""
+    ALIVE = 7
+    """The reader's interpreter runs, whatever it works on; it answers nothing."""
 
 
 class What(IntEnum):

@@ -1,8 +1,8 @@
 """The reader process of a broker: `python -m lakestream_spark.history.process`.
 
 Its standard input is the socket that its broker asks on. What always holds: it runs with a lower
-priority than the broker, so that a replay takes what the others leave; it ends when the socket
-does, also when the broker was killed.
+priority than the broker, so that a replay takes what the others leave; it says that it is alive
+from its first moment on; it ends when the socket does, also when the broker was killed.
 """
 
 import os
@@ -14,6 +14,7 @@ from typing import Final
 
 from lakestream_spark.core.collector import spare_the_collector
 from lakestream_spark.history.messages import Start
+from lakestream_spark.history.sender import Sender
 
 _NICE: Final = 10
 
@@ -31,6 +32,9 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     sys.meta_path.insert(0, _WithoutPandas())
+    sock = socket.socket(fileno=sys.stdin.fileno())
+    sender = Sender(sock)
+    sender.start_beating()
     # Here and not above: they must not find pandas.
     import pyarrow as pa
 
@@ -42,11 +46,10 @@ def main() -> None:
     spare_the_collector()
     # Only now: the first who asks waits for all this.
     os.nice(_NICE)
-    sock = socket.socket(fileno=sys.stdin.fileno())
     frame = receive(sock)
     if frame is not None:
         start = Start.from_body(frame[1])
-        Server(sock, TableReader(start.spec, start.memory_bytes)).run()
+        Server(sock, sender, TableReader(start.spec, start.memory_bytes)).run()
     # Threads may still read for a broker that is gone.
     os._exit(0)
 

@@ -2,8 +2,9 @@
 
 What always holds: a broker loads neither pyiceberg nor Arrow; bytes asked for and not yet answered
 are bounded; questions that a process left behind when it died are asked once more of the next one,
-and one that fails again is a retriable error: nothing is skipped. The process ends with the broker,
-whatever ends the broker, because its socket does.
+and one that fails again is a retriable error: nothing is skipped. A process that works is never
+ended, however long that takes: who asked gets a retriable error, and asks again for what was done
+meanwhile. The process ends with the broker, whatever ends the broker, because its socket does.
 """
 
 import asyncio
@@ -36,6 +37,8 @@ _log: Final = logging.getLogger(__name__)
 _COMMAND: Final = [sys.executable, "-m", "lakestream_spark.history.process"]
 _ANSWER_WITHIN_S: Final = 25.0
 """Less than clients wait for an answer, so that they get an error that says what is wrong."""
+_SILENT_SHARE: Final = 0.8
+"""Of that time: its last sign of life may still have been on its way when it was asked."""
 _SMALLEST_BYTES: Final = 256 * 1024
 _SHARE_IN_FLIGHT: Final = 4
 _LEAST_READS: Final = 8
@@ -148,12 +151,12 @@ class HistoryProcess:
         return answer
 
     def _end_if_silent(self) -> None:
-        """A process that says nothing at all any more makes room for one that does."""
+        """A process whose interpreter is dead makes room for another; a busy one is left alone."""
         opening = self._opening
         if opening is None or not opening.done() or opening.exception() or self._process is None:
             return
         link = opening.result()
-        if not link.lost and link.silent_s >= self._answer_within_s:
+        if not link.lost and link.silent_s >= _SILENT_SHARE * self._answer_within_s:
             event(_log, logging.ERROR, "the process that reads tables is stuck and is ended")
             self._process.kill()
 

@@ -2,7 +2,6 @@
 
 import os
 import socket
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
@@ -17,6 +16,7 @@ from lakestream_spark.history.messages import (
     place_to_body,
 )
 from lakestream_spark.history.reader import TableReader
+from lakestream_spark.history.sender import Sender
 from lakestream_spark.history.tally import Timed
 
 _MIN_THREADS: Final = 4
@@ -26,10 +26,10 @@ _MIN_THREADS: Final = 4
 class Server:
     """Answers the questions of one socket until it ends."""
 
-    def __init__(self, sock: socket.socket, reader: TableReader) -> None:
+    def __init__(self, sock: socket.socket, sender: Sender, reader: TableReader) -> None:
         self._sock = sock
+        self._sender = sender
         self._reader = reader
-        self._sending = threading.Lock()
 
     def run(self) -> None:
         threads = max(_MIN_THREADS, os.cpu_count() or 1)
@@ -50,10 +50,7 @@ class Server:
             told = LakestreamError(f"reading the table failed: {error!r}", topic=question.topic)
             kind, body = Kind.ERROR, error_to_body(told)
         counted = tally.take(self._reader.kept_bytes).to_body()
-        with self._sending:
-            self._sock.sendall(HEAD.pack(len(counted), 0, Kind.TALLY) + counted)
-            self._sock.sendall(HEAD.pack(len(body), number, kind))
-            self._sock.sendall(body)
+        self._sender.send(counted, number, kind, body)
 
     def _answered(self, question: Question) -> tuple[Kind, bytes]:
         match question.what:

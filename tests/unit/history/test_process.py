@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +24,7 @@ from lakestream_spark.table.iceberg import StreamCatalog
 from tests.support.embedded import catalog_spec
 from tests.support.history import append_rows, history_process, records_in
 from tests.support.ingress_process import eventually
+from tests.support.rewriting import rewrite
 from tests.support.tables import TableFiles, rows
 
 PLENTY = 1_000_000
@@ -96,6 +99,50 @@ async def test_a_process_that_hangs_is_replaced(
             await history.read(topic, 0, 0, PLENTY)
         assert len(records_in(await history.read(topic, 0, 0, PLENTY))) == 2
         assert history.pid != first
+
+
+async def test_a_process_that_is_busy_for_long_is_left_to_finish(
+    tmp_path: Path, topic: Topic, tables: StreamCatalog, files: TableFiles, two_rows: None
+) -> None:
+    async with history_process(tmp_path, answer_within_s=5.0) as history:
+        first = await patiently(history, topic)
+        with held_up(rewritten(tables, files)):
+            for _ in range(2):
+                with pytest.raises(Unavailable):
+                    await history.read(topic, 0, 2, PLENTY)
+        assert len(records_in(await history.read(topic, 0, 0, PLENTY))) == 2
+        assert history.pid == first
+
+
+async def patiently(history: HistoryProcess, topic: Topic) -> int:
+    """The process that answers, however long its start takes."""
+    while True:
+        with suppress(Unavailable):
+            await history.read(topic, 0, 0, PLENTY)
+            assert history.pid is not None
+            return history.pid
+
+
+def rewritten(tables: StreamCatalog, files: TableFiles) -> Path:
+    """The file that another engine put in the place of ours."""
+    table = tables._catalog.load_table(files.layout.identifier)
+    (path,) = rewrite(table, [table.scan().to_arrow()], row_group_rows=10)
+    return Path(path.removeprefix("file://"))
+
+
+@contextmanager
+def held_up(path: Path) -> Iterator[None]:
+    """Who opens the file waits until the block ends, and then finds it as it was."""
+    data = path.read_bytes()
+    path.unlink()
+    os.mkfifo(path)
+    try:
+        yield
+    finally:
+        pipe = path.rename(path.with_suffix(".pipe"))
+        path.write_bytes(data)
+        with suppress(OSError):  # Nobody waits.
+            os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
 
 
 async def test_an_answer_is_never_larger_than_its_share_of_the_memory(

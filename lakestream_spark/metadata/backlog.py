@@ -14,7 +14,6 @@ from lakestream_spark.metadata.database import (
     INT,
     TEXT,
     Database,
-    Execute,
     Fetch,
     InsertMany,
     Transaction,
@@ -90,13 +89,18 @@ def _wal_bytes() -> Transaction[int]:
 def _ask_flush(topic_id: TopicId) -> Transaction[dict[int, int]]:
     rows = yield Fetch(
         "SELECT partition_index, COALESCE(first_unstable, next_offset) FROM partitions "
-        "WHERE topic_id = $1",
+        # In this order, so that two who ask at once do not wait for each other.
+        "WHERE topic_id = $1 ORDER BY partition_index",
         (str(topic_id),),
     )
     wanted = {partition: end for partition, end in rows if end > 0}
-    yield Execute("DELETE FROM flushes WHERE topic_id = $1", (str(topic_id),))
     yield InsertMany(
-        "flushes", _FLUSH, [(str(topic_id), partition, end) for partition, end in wanted.items()]
+        "flushes",
+        _FLUSH,
+        [(str(topic_id), partition, end) for partition, end in wanted.items()],
+        # Another may have asked for more since the ends were read.
+        on_conflict="(topic_id, partition_index) DO UPDATE SET wanted_end = excluded.wanted_end "
+        "WHERE flushes.wanted_end < excluded.wanted_end",
     )
     return wanted
 

@@ -1,16 +1,21 @@
 """The backlog, flush requests, problems, jobs and quarantine."""
 
+import asyncio
+from typing import TypeVar, cast
+
 import pytest
 
 from lakestream_spark.core.errors import Fenced
-from lakestream_spark.core.ids import TopicPartition
-from lakestream_spark.metadata.backlog import reached
+from lakestream_spark.core.ids import BrokerId, TopicPartition
+from lakestream_spark.metadata.backlog import _ask_flush, reached
+from lakestream_spark.metadata.database import Rows, Transaction
 from lakestream_spark.metadata.jobs import Job
 from lakestream_spark.metadata.problems import Problem
 from lakestream_spark.metadata.tables import PlannedRange, Quarantined
 from tests.support.metadata import header, stored
 
 SESSION_S = 10.0
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -57,6 +62,44 @@ async def test_a_flush_is_wanted_until_the_table_has_what_was_there_when_it_was_
     assert not (await metadata.backlog.pending())[topic_id].flush_wanted
     assert reached(await metadata.backlog.table_ends(topic_id), wanted)
     assert not reached(await metadata.backlog.table_ends(topic_id), {0: 4})
+
+
+async def test_two_who_ask_for_a_flush_at_once_both_get_it(open_again):
+    first, second = await open_again(), await open_again()
+    topic = await first.topics.create("orders", partitions=5)
+    writer = await first.writers.register(BrokerId(1), "cost")
+    places = [TopicPartition(topic.id, index) for index in range(5)]
+    for n in range(1, 21):
+        await first.sequencer.commit(stored(writer, n, *((each, [header(1)]) for each in places)))
+        asked = await asyncio.gather(
+            *(store.backlog.ask_flush(topic.id) for store in (first, second) for _ in range(4))
+        )
+        assert asked == [dict.fromkeys(range(5), n)] * 8
+    assert (await first.backlog.pending())[topic.id].flush_wanted
+
+
+async def test_a_flush_that_was_asked_for_is_never_taken_back_by_an_older_one(
+    metadata, writer, partition, lease
+):
+    await metadata.sequencer.commit(stored(writer, 1, (partition, [header(2)])))
+    older = _ask_flush(partition.topic_id)
+    next(older)
+    await metadata.sequencer.commit(stored(writer, 2, (partition, [header(2)])))
+    await metadata.backlog.ask_flush(partition.topic_id)
+    await metadata.database.run(_rest_of(older, [(0, 2)]))
+    await metadata.tables.finish(lease, partition.topic_id, "c", {0: 2})
+    assert (await metadata.backlog.pending())[partition.topic_id].flush_wanted
+
+
+def _rest_of(begun: Transaction[T], rows: Rows) -> Transaction[T]:
+    """A transaction that read before another one was committed, as PostgreSQL allows."""
+    statement = begun.send(rows)
+    while True:
+        rows = yield statement
+        try:
+            statement = begun.send(rows)
+        except StopIteration as done:
+            return cast("T", done.value)
 
 
 async def test_a_problem_keeps_the_time_of_its_first_report_until_it_is_cleared(

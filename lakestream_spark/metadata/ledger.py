@@ -35,7 +35,9 @@ from lakestream_spark.wal.ports import LiveExtent, MovedExtent, ReclaimCandidate
 from lakestream_spark.wal.receipt import SegmentReceipt
 from lakestream_spark.wal.segment import StoredSegment
 
-_CANDIDATE: Final = "SELECT broker_id, broker_epoch, n, profile, size, live_bytes FROM segments "
+_CANDIDATE: Final = (
+    "SELECT broker_id, broker_epoch, n, profile, size, live_bytes, created_ms FROM segments "
+)
 _IDENTITY: Final = {"broker_id": INT, "broker_epoch": BIGINT, "n": BIGINT}
 _BY_IDENTITY: Final = (
     "FROM segments s WHERE s.broker_id = r.broker_id "
@@ -117,7 +119,7 @@ def _old(row: Row) -> SegmentId:
 
 
 def _candidates(rows: Rows) -> list[ReclaimCandidate]:
-    return [ReclaimCandidate(_segment_id(row), row[3], row[4], row[5]) for row in rows]
+    return [ReclaimCandidate(_segment_id(row), *row[3:]) for row in rows]
 
 
 def _segment_id(row: Sequence[int]) -> SegmentId:

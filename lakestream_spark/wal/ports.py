@@ -107,6 +107,7 @@ class ReclaimCandidate(NamedTuple):
     profile: str
     size: int
     live_bytes: int
+    created_ms: int
 
 
 class LiveExtent(NamedTuple):
@@ -151,7 +152,8 @@ class SegmentLedger(Protocol):
     async def repoint(self, new: StoredSegment, moved: list[MovedExtent]) -> None:
         """In one transaction guarded by the new segment's writer row, as a commit is: register
         `new`, and point those extents at it that still lie in their old segment. The old segments
-        lose those references. `new.extents` is empty; repeating the newest `n` changes nothing."""
+        lose those references. `new.extents` is empty; repeating the newest `n` changes nothing.
+        `new.created_ms` is the time of the oldest: by it the tables' lag is told."""
 
 
 class KnownEpochs(NamedTuple):

@@ -10,7 +10,9 @@ One run does three bounded things for one profile's store:
 What always holds
 - a segment is deleted only when nothing refers to it, or when nothing ever can;
 - the row goes after the object, so a crash between the two is finished by the next run;
-- one stuck topic keeps its own bytes alive, never those of others.
+- one stuck topic keeps its own bytes alive, never those of others;
+- a segment is as old as the oldest records in it, wherever they lay before: how far a table is
+  behind is told by that. It is evacuated again only when half of its bytes are gone.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -34,6 +36,8 @@ class ReclaimPolicy:
 
     grace_ms: int = 60_000
     evacuate_after_ms: int = 10 * 60_000
+    evacuated_span_ms: int = 60_000
+    """Only segments of about one age become one: no topic gets the age of another's records."""
     max_live_share: float = 0.5
     max_evacuated_bytes: int = 8 * 1024 * 1024
     max_segments_per_run: int = 1_000
@@ -75,9 +79,8 @@ class Reclaimer:
     async def run_once(self) -> ReclaimReport:
         deleted = await self._delete_unreferenced()
         orphans, listed_all = await self._delete_orphans()
-        evacuated = await self._evacuate()
-        bound = self._policy.max_segments_per_run
-        finished = listed_all and deleted < bound and evacuated < bound
+        evacuated, evacuated_all = await self._evacuate()
+        finished = listed_all and evacuated_all and deleted < self._policy.max_segments_per_run
         return ReclaimReport(
             deleted=deleted, orphans=orphans, evacuated=evacuated, finished=finished
         )
@@ -114,21 +117,24 @@ class Reclaimer:
                 return found, False
         return found, True
 
-    async def _evacuate(self) -> int:
+    async def _evacuate(self) -> tuple[int, bool]:
+        """How many segments were emptied into one, and whether these were all."""
         candidates = await self._ledger.mostly_dead(
             self._profile,
             before_ms=self._clock.wall_ms() - self._policy.evacuate_after_ms,
             max_live_share=self._policy.max_live_share,
             limit=self._policy.max_segments_per_run,
         )
-        chosen = _up_to(candidates, self._policy.max_evacuated_bytes)
-        if not chosen:
-            return 0
-        live = await self._ledger.live_extents([one.segment_id for one in chosen])
-        copies = await self._copy(live)
-        if copies:
-            await self._move(copies)
-        return len(chosen)
+        groups = _groups(candidates, self._policy)
+        for group in groups:
+            copies = await self._copy(
+                await self._ledger.live_extents([one.segment_id for one in group])
+            )
+            # One whose objects are lost keeps no other from being emptied.
+            if copies:
+                await self._move(copies, created_ms=group[0].created_ms)
+                return len(group), group is groups[-1]
+        return 0, True
 
     async def _copy(self, live: Sequence[LiveExtent]) -> list[tuple[LiveExtent, bytes]]:
         """The bytes of each extent, checked; extents of a segment gone meanwhile are left out."""
@@ -148,10 +154,9 @@ class Reclaimer:
                 copies.append((each, bytes(chunk)))
         return sorted(copies, key=lambda copy: (copy[0].partition, copy[0].location.base_offset))
 
-    async def _move(self, copies: Sequence[tuple[LiveExtent, bytes]]) -> None:
+    async def _move(self, copies: Sequence[tuple[LiveExtent, bytes]], *, created_ms: int) -> None:
         self._n += 1
         segment_id = SegmentId(self._identity.broker_id, self._identity.broker_epoch, self._n)
-        created_ms = self._clock.wall_ms()
         encoded = encode_segment(
             segment_id,
             Kind.EVACUATED,
@@ -175,15 +180,24 @@ class Reclaimer:
         await self._ledger.repoint(new, moved)
 
 
-def _up_to(candidates: Sequence[ReclaimCandidate], max_bytes: int) -> list[ReclaimCandidate]:
-    chosen: list[ReclaimCandidate] = []
-    total = 0
+def _groups(
+    candidates: Sequence[ReclaimCandidate], policy: ReclaimPolicy
+) -> list[list[ReclaimCandidate]]:
+    """Candidates, oldest first, as groups that become one segment each: of about one age, and
+    not too large."""
+    groups: list[list[ReclaimCandidate]] = []
+    room = 0
     for candidate in candidates:
-        if chosen and total + candidate.live_bytes > max_bytes:
-            break
-        chosen.append(candidate)
-        total += candidate.live_bytes
-    return chosen
+        room -= candidate.live_bytes
+        if (
+            not groups
+            or room < 0
+            or candidate.created_ms - groups[-1][0].created_ms > policy.evacuated_span_ms
+        ):
+            groups.append([])
+            room = policy.max_evacuated_bytes - candidate.live_bytes
+        groups[-1].append(candidate)
+    return groups
 
 
 def _parts(each: LiveExtent, chunk: bytes) -> ExtentParts:

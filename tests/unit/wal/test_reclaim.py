@@ -4,6 +4,7 @@ import asyncio
 
 from lakestream_spark.core.clock import SystemClock
 from lakestream_spark.core.ids import BrokerId, TopicPartition
+from lakestream_spark.metadata.database import Execute, Transaction
 from lakestream_spark.objectstore.keys import WAL_PREFIX, parse_segment_key, segment_key
 from lakestream_spark.wal.format import Kind, decode_segment
 from tests.support.clock import SimulatedClock
@@ -93,7 +94,7 @@ async def test_a_stuck_topic_is_moved_out_of_old_segments_and_pins_only_its_own_
         reclaimer = await log.reclaimer()
         await clock.advance(599)
         assert (await reclaimer.run_once()).evacuated == 0
-        await clock.advance(2)
+        await clock.advance(60)
         assert (await reclaimer.run_once()).evacuated == 3
         assert records((await log.reader.read(stuck, 0, LOTS)).data) == [
             (0, b"s0"),
@@ -111,6 +112,43 @@ async def test_a_stuck_topic_is_moved_out_of_old_segments_and_pins_only_its_own_
             (stuck, 2),
         ]
         assert records((await log.reader.read(stuck, 0, LOTS)).data)[-1] == (2, b"s2")
+
+
+async def test_what_was_moved_out_is_as_old_as_before_and_is_not_moved_again() -> None:
+    clock = SimulatedClock(wall_ms=SystemClock().wall_ms())
+    async with memory_log(clock) as log:
+        stuck, _ = await stuck_minority(log)
+        before = (await log.metadata.backlog.pending())[stuck.topic_id].oldest_ms
+        reclaimer = await log.reclaimer()
+        await clock.advance(660)
+        assert (await reclaimer.run_once()).evacuated == 3
+        assert (await log.metadata.backlog.pending())[stuck.topic_id].oldest_ms == before
+        await clock.advance(660)
+        assert (await reclaimer.run_once()).evacuated == 0
+
+
+async def test_segments_of_far_apart_times_are_not_moved_into_one() -> None:
+    clock = SimulatedClock(wall_ms=SystemClock().wall_ms())
+    async with memory_log(clock) as log:
+        (long_stuck,) = await log.topic("long-stuck")
+        (slow,) = await log.topic("slow")
+        (busy,) = await log.topic("busy")
+        await asyncio.gather(log.append(long_stuck, b"s"), log.append(busy, b"x" * 1000))
+        await log.metadata.database.run(_a_day_older())
+        await asyncio.gather(log.append(slow, b"s"), log.append(busy, b"x" * 1000))
+        await log.move_table_end(busy, 2)
+        before = await log.metadata.backlog.pending()
+        reclaimer = await log.reclaimer()
+        await clock.advance(660)
+        first = await reclaimer.run_once()
+        assert (first.evacuated, first.finished) == (1, False)
+        second = await reclaimer.run_once()
+        assert (second.evacuated, second.finished) == (1, True)
+        assert await log.metadata.backlog.pending() == before
+
+
+def _a_day_older() -> Transaction[None]:
+    yield Execute("UPDATE segments SET created_ms = created_ms - 86400000")
 
 
 async def test_a_run_is_bounded_and_the_next_one_goes_on() -> None:

@@ -3,7 +3,10 @@
 The name comes from the topic's name, by one rule:
 - a topic of lower-case letters, digits and single underscores between them is the table's name;
 - any other topic is lower-cased, each run of other characters becomes one underscore, and eight
-  digits of the SHA-256 of the topic's name follow, so that `a.b` and `a-b` get two tables.
+  digits of the SHA-256 of the topic's name follow, so that `a.b` and `a-b` get two tables;
+- a name has at most 218 characters: what is longer is cut, and ends in those digits as well. So
+  the folder with the topic's id and the name of a table set aside are no longer than the 255
+  characters that file systems and catalogs allow.
 
 The namespace is `streams`. The setting `lakestream.table.name` names the table otherwise, with a
 namespace (`sales.orders`) or without, and renames it when it changes.
@@ -37,6 +40,9 @@ PROFILE_PROPERTY: Final = "lakestream.profile"
 LAG_PROPERTY: Final = "lakestream.lag-ms"
 DEFAULT_OWNER: Final = "lakestream"
 
+_MAX_NAME: Final = 255 - len("-") - 36
+"""What a file system leaves for a name before the topic's id."""
+_DIGITS: Final = 8
 _PLAIN: Final = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*")
 _NUMBER: Final = re.compile(r"[0-9]{1,19}")
 _OTHER: Final = re.compile(r"[^a-z0-9]+")
@@ -95,7 +101,7 @@ class TableLayout:
     def set_aside(self, other: str) -> tuple[str, str]:
         """The name for a table of another topic id that has ours: an earlier life of the topic."""
         namespace, name = self.identifier
-        return (namespace, f"{name}__{other.replace('-', '')[:8]}")
+        return (namespace, f"{name}__{other.replace('-', '')[:_DIGITS]}")
 
     def data_file(self, partition: int, first: int, next_offset: int, attempt: UUID) -> str:
         """A name no other attempt has: a rewritten name of another size would break readers."""
@@ -111,10 +117,11 @@ class TableLayout:
 
 def table_name(topic_name: str) -> str:
     """The table's name for a topic, by the rule at the head of this module."""
-    if _PLAIN.fullmatch(topic_name):
+    if _PLAIN.fullmatch(topic_name) and len(topic_name) <= _MAX_NAME:
         return topic_name
     stem = _OTHER.sub("_", topic_name.lower()).strip("_") or "topic"
-    return f"{stem}_{sha256(topic_name.encode()).hexdigest()[:8]}"
+    short = stem[: _MAX_NAME - _DIGITS - 1].rstrip("_")
+    return f"{short}_{sha256(topic_name.encode()).hexdigest()[:_DIGITS]}"
 
 
 def encode_ends(ends: Mapping[int, int]) -> str:

@@ -35,9 +35,12 @@ class Lake:
     def data(self) -> str:
         return str(self.folder)
 
-    def create(self, topic: str, partitions: int = 1) -> None:
+    def create(
+        self, topic: str, partitions: int = 1, *, config: dict[str, str] | None = None
+    ) -> None:
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
-        for future in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
+        wanted = NewTopic(topic, partitions, 1, config=config or {})
+        for future in admin.create_topics([wanted]).values():
             future.result(60)
 
     def drop(self, topic: str) -> None:

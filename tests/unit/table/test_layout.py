@@ -1,3 +1,4 @@
+from hashlib import sha256
 from uuid import UUID
 
 import pytest
@@ -22,6 +23,21 @@ def test_other_topic_gets_a_name_of_its_own(topic: str) -> None:
     assert name == name.lower()
     assert name.replace("_", "").isalnum()
     assert not name.startswith("_")
+
+
+@pytest.mark.parametrize("topic", ["o" * 218, "o" * 210 + "_2026", "O" * 209])
+def test_a_name_that_fits_is_left_as_it_is(topic: str) -> None:
+    assert table_name(topic).startswith(topic.lower())
+
+
+@pytest.mark.parametrize("topic", ["o" * 219, "o" * 249, "O" * 210, "a." * 124 + "b", "-" * 249])
+def test_a_long_name_is_cut_and_stays_its_own(topic: str) -> None:
+    layout = TableLayout(warehouse="file:///w", topic_id=TOPIC_ID, topic_name=topic)
+    _, name = layout.identifier
+    assert name.removesuffix(sha256(topic.encode()).hexdigest()[:8]).endswith("_")
+    assert "__" not in name
+    assert len(layout.location.rpartition("/")[2]) <= 255
+    assert len(layout.set_aside(str(TOPIC_ID))[1]) <= 255
 
 
 def test_recreated_topic_has_another_location() -> None:

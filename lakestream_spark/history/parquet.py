@@ -1,14 +1,14 @@
 """Parquet files of the table as history reads them: footers are kept, files are opened cheaply.
 
 What always holds: a column is found by its field id, or else by its name, so that files that other
-engines wrote after a rename are read as well; a column that a file has not is null. Local files are
-mapped into memory, others are fetched in large ranges.
+engines wrote after a rename are read as well; a column that a file has not is null; what a store
+fails to give is not called damaged. Local files are mapped into memory, others are fetched in large
+ranges.
 """
 
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from pyiceberg.io import FileIO
 from lakestream_spark.core.errors import Corrupt
 from lakestream_spark.table.columns import ARROW_SCHEMA, ICEBERG_SCHEMA, OFFSET
 from lakestream_spark.table.places import canonical
+from lakestream_spark.table.unreadable import Part, telling_why
 
 _FIELD_ID: Final = b"PARQUET:field_id"
 _IDS: Final = {field.name: str(field.field_id).encode() for field in ICEBERG_SCHEMA.fields}
@@ -72,18 +73,20 @@ class Footers:
 
 
 def open_parquet(io: FileIO, path: str, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
-    """Raises `FileNotFoundError` when the file is gone, `Corrupt` when it is no Parquet."""
+    """Raises `FileNotFoundError` when the file is gone, `Corrupt` when it is no Parquet, and
+    `Unavailable` when its store does not answer."""
     place = canonical(path)
     local = place.startswith("/")
     source = pa.memory_map(place) if local else io.new_input(path).open()
-    with _checked(path):
+    with telling_why(io, path):
         return pq.ParquetFile(source, metadata=metadata, pre_buffer=not local)
 
 
 def read_columns(io: FileIO, footer: Footer, group: int, columns: Sequence[str]) -> pa.Table:
     """Some columns of a row group, in the file's order, under our names."""
-    with open_parquet(io, footer.path, footer.metadata) as file, _checked(footer.path):
-        names = [footer.names[column] for column in columns if column in footer.names]
+    names = [footer.names[column] for column in columns if column in footer.names]
+    part = Part(group, names)
+    with open_parquet(io, footer.path, footer.metadata) as file, telling_why(io, footer.path, part):
         found = file.read_row_group(group, columns=names, use_threads=False)
     return _renamed(found, footer, columns)
 
@@ -92,13 +95,13 @@ class GroupCursor:
     """The rows of one row group, piece by piece in the file's order; not for two threads."""
 
     def __init__(self, io: FileIO, footer: Footer, group: int, piece_rows: int) -> None:
+        names = [footer.names[name] for name in ARROW_SCHEMA.names if name in footer.names]
+        self._io = io
         self._footer = footer
+        self._part = Part(group, names)
         self._file = open_parquet(io, footer.path, footer.metadata)
         self._pieces: Iterator[pa.RecordBatch] = self._file.iter_batches(
-            batch_size=piece_rows,
-            row_groups=[group],
-            columns=[footer.names[name] for name in ARROW_SCHEMA.names if name in footer.names],
-            use_threads=False,
+            batch_size=piece_rows, row_groups=[group], columns=names, use_threads=False
         )
         self._left: list[pa.RecordBatch] = []
         self.position = 0
@@ -110,7 +113,7 @@ class GroupCursor:
     def take(self, count: int) -> pa.Table:
         """The next rows."""
         held, have = self._left, sum(each.num_rows for each in self._left)
-        with _checked(self._footer.path):
+        with telling_why(self._io, self._footer.path, self._part):
             while have < count:
                 held.append(next(self._pieces))
                 have += held[-1].num_rows
@@ -122,19 +125,6 @@ class GroupCursor:
 
     def close(self) -> None:
         self._file.close(force=True)
-
-
-@contextmanager
-def _checked(path: str) -> Iterator[None]:
-    """What Arrow says of damaged bytes, as ours."""
-    try:
-        yield
-    except (pa.ArrowInvalid, StopIteration) as error:
-        raise Corrupt(f"a data file of the table is damaged: {error}", path=path) from error
-    except OSError as error:
-        if error.errno is not None or type(error) is not OSError:
-            raise
-        raise Corrupt(f"a data file of the table is damaged: {error}", path=path) from error
 
 
 def _described(path: str, file: pq.ParquetFile) -> Footer:

@@ -1,4 +1,8 @@
-"""The rows of a cell, read from the table's files: offsets, order, checksum."""
+"""The rows of a cell, read from the table's files: offsets, order, checksum.
+
+What always holds: a difference is one of the bytes that are there; a store that does not answer is
+a retriable error.
+"""
 
 from collections.abc import Iterator, Sequence
 from functools import reduce
@@ -10,12 +14,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
 
-from lakestream_spark.core.errors import Corrupt
+from lakestream_spark.core.errors import Corrupt, Unavailable
 from lakestream_spark.table.cells import sums_of
 from lakestream_spark.table.columns import OFFSET, PARTITION
 from lakestream_spark.table.expected import ExpectedCell
 from lakestream_spark.table.outage import OUTAGES
 from lakestream_spark.table.runs import Run, first_outside, first_repeated, runs_of
+from lakestream_spark.table.unreadable import Part, telling_why
 from lakestream_spark.verify.files import LiveFile
 
 
@@ -87,23 +92,35 @@ def _check_offsets(cell: ExpectedCell, found: Sequence[Run]) -> None:
 
 
 def _rows_of(io: FileIO, file: LiveFile, place: Run) -> Iterator[pa.Table]:
-    """The live rows of a file in a place, row group by row group."""
+    """The live rows of a file in a place, row group by row group.
+
+    Raises `Corrupt` when the file is lost or damaged, `Unavailable` when its store does not answer.
+    """
+    where = {"partition": file.partition, "file": file.location}
+    last = -1
     try:
-        with io.new_input(file.location).open() as stream, pq.ParquetFile(stream) as parquet:
-            start, last = 0, -1
+        for start, rows in _groups_of(io, file.location, place):
+            last = _check_order(rows, last, file)
+            yield _within(rows, start, place, file)
+    except FileNotFoundError as error:
+        raise Corrupt(f"data loss: a data file is not in the store: {error}", **where) from error
+    except OUTAGES as error:
+        raise Unavailable(f"a data file cannot be read: {error}", **where) from error
+
+
+def _groups_of(io: FileIO, path: str, place: Run) -> Iterator[tuple[int, pa.Table]]:
+    """Row groups that may hold rows of a place, each with the position of its first row."""
+    with io.new_input(path).open() as stream:
+        with telling_why(io, path):
+            parquet = pq.ParquetFile(stream)
+        with parquet:
+            start = 0
             for number in range(parquet.num_row_groups):
-                count = parquet.metadata.row_group(number).num_rows
                 if _may_hold(parquet, number, place):
-                    rows = parquet.read_row_group(number)
-                    last = _check_order(rows, last, file)
-                    yield _within(rows, start, place, file)
-                start += count
-    except (*OUTAGES, pa.ArrowInvalid) as error:
-        raise Corrupt(
-            f"a data file cannot be read: {error}",
-            partition=file.partition,
-            file=file.location,
-        ) from error
+                    with telling_why(io, path, Part(number)):
+                        rows = parquet.read_row_group(number)
+                    yield start, rows
+                start += parquet.metadata.row_group(number).num_rows
 
 
 def _may_hold(parquet: pq.ParquetFile, number: int, place: Run) -> bool:

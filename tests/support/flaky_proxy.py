@@ -1,7 +1,8 @@
 """A TCP proxy that breaks on command, put in front of a real server.
 
 It forwards bytes untouched until told otherwise. What it can do: refuse connections, delay answers,
-lose the answer to a request that went through, and cut an upload in the middle.
+lose the answer to a request that went through, cut an upload in the middle, and refuse requests of
+one kind.
 """
 
 import asyncio
@@ -22,6 +23,7 @@ class FlakyProxy:
         self._replies_to_lose = 0
         self._uploads_to_cut = 0
         self._cut_after = 0
+        self._refused: tuple[bytes, ...] = ()
         self.port = 0
         self.delay_s = 0.0
         self.replies_lost = 0
@@ -55,6 +57,7 @@ class FlakyProxy:
     async def heal(self) -> None:
         """Forward again, on the same port, and forget every order given."""
         self._replies_to_lose = self._uploads_to_cut = 0
+        self._refused = ()
         self.delay_s = 0.0
         if self._server is None:
             self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.port)
@@ -67,6 +70,10 @@ class FlakyProxy:
     def cut_uploads(self, *, after_bytes: int, times: int = 1) -> None:
         """Break the next connections once they have sent that many bytes."""
         self._uploads_to_cut, self._cut_after = times, after_bytes
+
+    def refuse_requests(self, *holding: bytes) -> None:
+        """Break every connection that sends a request whose first bytes hold all of these."""
+        self._refused = holding
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._server is None:
@@ -103,6 +110,8 @@ class FlakyProxy:
         sent = 0
         while data := await reader.read(_CHUNK):
             self.last_request = data
+            if self._refused and all(each in data for each in self._refused):
+                return
             if self._uploads_to_cut and sent + len(data) > self._cut_after:
                 self._uploads_to_cut -= 1
                 self.uploads_cut += 1

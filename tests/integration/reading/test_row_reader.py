@@ -5,11 +5,12 @@ from contextlib import closing
 from pathlib import Path
 from uuid import uuid4
 
+import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from lakestream_spark.core.errors import Corrupt
+from lakestream_spark.core.errors import Corrupt, Unavailable
 from lakestream_spark.reading import installation
 from lakestream_spark.spark.reading.installation import Opened
 from lakestream_spark.spark.reading.options import Edge, ReadOptions
@@ -141,6 +142,22 @@ def test_a_lost_or_damaged_file_of_the_table_costs_its_own_rows(
         assert kept == [*range(10), *range(20, 30)]
     finally:
         lake.drop(topic)
+
+
+def test_no_row_is_left_out_because_a_store_does_not_answer(
+    lake: Lake, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(*_: object, **__: object) -> None:
+        raise OSError("AWS Error NETWORK_CONNECTION during GetObject operation: curlCode: 52")
+
+    send(lake, topic, 0, 10)
+    lake.commit()
+    pieces = planned(lake, topic)
+    with monkeypatch.context() as patched:
+        patched.setattr(pq.ParquetFile, "read_row_group", lost)
+        with pytest.raises(Unavailable, match="did not answer"):
+            offsets(lake, pieces, fail=False)
+    assert offsets(lake, pieces, fail=False) == list(range(10))
 
 
 def test_a_topic_that_was_created_again_is_another(lake: Lake, topic: str) -> None:

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 from uuid import UUID, uuid4
 
 from lakestream_spark.core.clock import Clock
@@ -71,6 +71,13 @@ class Topic:
                 partitions=self.partitions,
                 replication_factor=self.replication_factor,
             )
+
+
+class DeletedTopic(NamedTuple):
+    """A topic as it was, and for how long it has been deleted."""
+
+    topic: Topic
+    for_ms: int
 
 
 def check_name(name: str) -> None:
@@ -167,9 +174,9 @@ class Topics:
         """
         return await self._database.run(_change_config(topic_id, change, validate_only))
 
-    async def deleted(self) -> Sequence[Topic]:
+    async def deleted(self) -> Sequence[DeletedTopic]:
         """Deleted topics of whose tables nobody has said yet that they are dropped or kept."""
-        return await self._database.read(_deleted())
+        return await self._database.read(_deleted(self._clock.wall_ms()))
 
     async def settle_table(self, topic_id: TopicId) -> None:
         """A deleted topic's table is dropped, or is to be kept."""
@@ -210,12 +217,12 @@ def _list() -> Transaction[list[Topic]]:
     return [_topic(row) for row in rows]
 
 
-def _deleted() -> Transaction[Sequence[Topic]]:
+def _deleted(now_ms: int) -> Transaction[Sequence[DeletedTopic]]:
     rows = yield Fetch(
-        f"SELECT {_COLUMNS} FROM topics WHERE deleted_ms IS NOT NULL AND table_settled = 0 "
-        "ORDER BY deleted_ms"
+        f"SELECT deleted_ms, {_COLUMNS} FROM topics "
+        "WHERE deleted_ms IS NOT NULL AND table_settled = 0 ORDER BY deleted_ms"
     )
-    return [_topic(row) for row in rows]
+    return [DeletedTopic(_topic(row[1:]), now_ms - row[0]) for row in rows]
 
 
 def _settle_table(topic_id: TopicId) -> Transaction[None]:

@@ -15,7 +15,7 @@ from uuid import UUID, uuid4
 
 from lakestream_spark.core import metrics
 from lakestream_spark.core.clock import Clock
-from lakestream_spark.core.errors import LakestreamError
+from lakestream_spark.core.errors import LakestreamError, UnknownTopic
 from lakestream_spark.core.ids import TopicId
 from lakestream_spark.core.logs import event
 from lakestream_spark.core.retry import Backoff, retrying
@@ -26,6 +26,7 @@ from lakestream_spark.metadata.topic_config import TopicConfig
 from lakestream_spark.metadata.topics import Topic
 from lakestream_spark.table.append import TableAppend, TableState, Verdict
 from lakestream_spark.table.cells import committed_cells
+from lakestream_spark.table.drop import drop_table_of
 from lakestream_spark.table.files import DataFile
 from lakestream_spark.table.iceberg import StreamCatalog
 from lakestream_spark.table.in_step import Known, check_equal, check_not_beyond
@@ -132,14 +133,22 @@ class TableCommitter:
             await self._ledger.abandon(lease, topic.id, str(append.commit_id))
         else:
             self._reached(Step.TABLE_APPENDED)
-            await self._ledger.finish(
-                *(lease, topic.id, str(append.commit_id)),
-                *(append.ends, append.quarantined, committed_cells(append)),
-            )
+            await self._finish(lease, topic, append)
             self._reached(Step.ENDS_MOVED)
             _tell_set_aside(topic, append.quarantined)
             await self._mirror(topic)
         return verdict
+
+    async def _finish(self, lease: Lease, topic: Topic, append: TableAppend) -> None:
+        try:
+            await self._ledger.finish(
+                *(lease, topic.id, str(append.commit_id)),
+                *(append.ends, append.quarantined, committed_cells(append)),
+            )
+        except UnknownTopic:
+            # Deleted while the catalog was asked: its table may be dropped already, and be ours.
+            await asyncio.to_thread(drop_table_of, self._catalog, topic)
+            raise
 
     async def _mirror(self, topic: Topic) -> None:
         """Bring Delta to where the table is; what fails now is repaired by the next commit."""
@@ -156,12 +165,19 @@ class TableCommitter:
             self._reached(Step.DELTA_MIRRORED)
 
     async def _append_until_known(self, topic: Topic, append: TableAppend) -> Verdict:
-        """Each try reloads the table and looks for the commit id first: repeating is safe."""
+        """Each try reloads the table and looks for the commit id first: repeating is safe.
+
+        Raises `UnknownTopic` when the topic was deleted: nothing is made for it any more.
+        """
         layout = self._catalog.layout(topic.id, topic.name, topic.config)
-        # Before the table is looked at: what the store knows by now, the table must have.
-        known = await self._ledger.ends(topic.id)
+
+        async def once() -> Verdict:
+            # Before the table is looked at: what the store knows by now, the table must have.
+            known = await self._ledger.ends(topic.id)
+            return await asyncio.to_thread(self._catalog.append, layout, append, known)
+
         return await retrying(
-            lambda: asyncio.to_thread(self._catalog.append, layout, append, known),
+            once,
             backoff=self._backoff,
             clock=self._clock,
             random=self._random,

@@ -14,11 +14,13 @@ def names_in(io: FileIO, location: str) -> list[str]:
     return [info.base_name for info in system.get_file_info(selector) if info.is_file]
 
 
-def remove(io: FileIO, location: str) -> None:
-    """Remove a folder with everything in it; nothing happens when there is none."""
+def remove(io: FileIO, location: str) -> bool:
+    """Remove a folder with everything in it; whether there was one."""
     system, path = _opened(io, location)
-    if system.get_file_info(path).type != fs.FileType.NotFound:
-        system.delete_dir(path)
+    if system.get_file_info(path).type == fs.FileType.NotFound:
+        return False
+    system.delete_dir(path)
+    return True
 
 
 def _opened(io: FileIO, location: str) -> tuple[fs.FileSystem, str]:

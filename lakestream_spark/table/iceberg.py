@@ -167,13 +167,13 @@ class StreamCatalog:
             commit(table, append, ends={**state.ends, **append.ends}, changed=changed)
         return verdict
 
-    def drop(self, layout: TableLayout) -> None:
-        """Remove the table and everything below its location; repeating is safe."""
+    def drop(self, layout: TableLayout) -> bool:
+        """Remove the table and everything below its location; whether there was any."""
         table = self.load(layout)
         with asking(layout.identifier):
             if table is not None:
                 self._catalog.drop_table(table.name())
-            folders.remove(self._spec.file_io(), layout.location)
+            return folders.remove(self._spec.file_io(), layout.location)
 
     def _check(self, table: Table, layout: TableLayout, known: Known) -> None:
         with asking(layout.identifier):

@@ -8,6 +8,7 @@ import pytest
 from lakestream_spark.core.errors import InvalidPartitions, InvalidTopic, TopicExists, UnknownTopic
 from lakestream_spark.core.ids import TopicId, TopicPartition
 from lakestream_spark.metadata import open_metadata
+from lakestream_spark.metadata.topics import DeletedTopic
 from tests.support.metadata import header, stored
 
 NOBODY = TopicId(UUID(int=0))
@@ -138,12 +139,13 @@ async def test_topic_ids_come_from_the_factory(clock):
     await metadata.close()
 
 
-async def test_a_deleted_topic_waits_until_its_table_is_settled(metadata):
+async def test_a_deleted_topic_waits_until_its_table_is_settled(metadata, clock):
     kept = await metadata.topics.create("kept")
     await metadata.topics.create("alive")
     await metadata.topics.delete(kept.id)
     again = await metadata.topics.create("kept")
-    assert [topic.id for topic in await metadata.topics.deleted()] == [kept.id]
+    await clock.advance(5)
+    assert await metadata.topics.deleted() == [DeletedTopic(kept, 5_000)]
     await metadata.topics.settle_table(kept.id)
     assert await metadata.topics.deleted() == []
     assert (await metadata.topics.get("kept")).id == again.id

@@ -6,7 +6,7 @@ stop the others. Pure, and as JSON across the border between task and driver.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, NamedTuple, Self
 from uuid import UUID
@@ -16,6 +16,7 @@ import pyarrow as pa
 from lakestream_spark.core.ids import TopicId
 from lakestream_spark.metadata.tables import PlannedRange, Quarantined
 from lakestream_spark.table.files import DataFile
+from lakestream_spark.table.runs import Run, size_of, within
 
 RESULT_SCHEMA: Final = (
     "topic_id string, plan bigint, partition int, first bigint, next bigint, "
@@ -66,6 +67,13 @@ class Outcome:
     def rows(self) -> int:
         return 0 if self.file is None else self.file.rows
 
+    @property
+    def unaccounted(self) -> int:
+        """Offsets of the slice that are neither a row nor set aside: none, when all is well."""
+        place = Run(self.range.first, self.range.next)
+        aside = within([Run(each.first, each.next) for each in self.quarantined], [place])
+        return place.next - place.first - self.rows - size_of(aside)
+
     def to_arrow(self) -> pa.RecordBatch:
         body = {
             "file": None if self.file is None else self.file.to_json(),
@@ -105,12 +113,16 @@ class Movable(NamedTuple):
 
 
 def movable(outcomes: Sequence[Outcome], table_ends: Mapping[int, int]) -> Movable:
-    """Of each partition, the written slices that follow its table end without a gap."""
+    """Of each partition, the written slices that follow its table end without a gap.
+
+    One whose rows are not as many as its offsets is not committed, whatever its task says: after a
+    commit the WAL is forgotten, and with it the only other copy.
+    """
     ends = dict(table_ends)
     ranges: dict[int, PlannedRange] = {}
     moved: list[Outcome] = []
     stopped: dict[int, Outcome] = {}
-    for outcome in sorted(outcomes, key=lambda each: each.range):
+    for outcome in map(_accounted, sorted(outcomes, key=lambda each: each.range)):
         partition, first, following = outcome.range
         # A slice that begins elsewhere is old: somebody else has moved the end since it was cut.
         if partition in stopped or first != ends[partition]:
@@ -128,3 +140,13 @@ def movable(outcomes: Sequence[Outcome], table_ends: Mapping[int, int]) -> Movab
         tuple(each for outcome in moved for each in outcome.quarantined),
         tuple(stopped.values()),
     )
+
+
+def _accounted(outcome: Outcome) -> Outcome:
+    if outcome.kind is not Kind.WRITTEN or not outcome.unaccounted:
+        return outcome
+    sentence = (
+        f"of {outcome.range.next - outcome.range.first} offsets {outcome.rows} became rows, and "
+        f"{outcome.unaccounted} are neither rows nor set aside"
+    )
+    return replace(outcome, kind=Kind.CORRUPT, sentence=sentence)

@@ -61,13 +61,14 @@ def ends_of_snapshot(table: Table, snapshot_id: int) -> Point:
 
 
 def snapshot_named(table: Table, name: str) -> int:
-    """The id that a number or the name of a tag stands for; raises `NotFound`."""
-    if name.isdecimal():
-        return int(name)
+    """The id that the name of a tag or a number stands for; raises `NotFound`."""
+    # Tags first: a day such as 20260101 is a name that people give, and no snapshot's id.
     ref = table.refs().get(name)
-    if ref is None:
+    if ref is not None:
+        return ref.snapshot_id
+    if not name.isdecimal():
         raise NotFound("the table has no such tag", tag=name)
-    return ref.snapshot_id
+    return int(name)
 
 
 def snapshot_reaching(table: Table, partition: int, offset: int) -> Point | None:

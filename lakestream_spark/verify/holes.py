@@ -1,9 +1,14 @@
-"""Why offsets of a table have no row: the sentence for every hole."""
+"""Why offsets of a table have no row: the sentence for every hole.
+
+What always holds: a hole that nobody erased and that no batch set aside explains is data loss; the
+ingress takes no batch with offsets of its own left out, so there is no third reason.
+"""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from lakestream_spark.core.errors import Corrupt
 from lakestream_spark.metadata.cells import Offsets, TableChange
 from lakestream_spark.table.runs import Run, joined, size_of, within, without
 from lakestream_spark.verify.pinned import Pinned
@@ -22,7 +27,10 @@ class Hole(NamedTuple):
 
 
 def holes_of(pinned: Pinned, partition: int) -> list[Hole]:
-    """Every offset that is missing in the cells that are compared, each with its reason."""
+    """Every offset that is missing in the cells that are compared, each with its reason.
+
+    Raises `Corrupt` when one has none.
+    """
     left = list(joined(run for cell in pinned.cells(partition) for run in cell.missing))
     found: list[Hole] = []
     for ranges, why in _reasons(pinned, partition):
@@ -30,6 +38,14 @@ def holes_of(pinned: Pinned, partition: int) -> list[Hole]:
         if own:
             found.append(Hole(partition, tuple(own), why))
             left = list(without(left, own))
+    if left:
+        raise Corrupt(
+            "data loss: offsets were committed without rows, nobody erased them and no batch of "
+            "theirs was set aside",
+            partition=partition,
+            offsets=f"[{left[0].first}, {left[0].next})",
+            missing=size_of(left),
+        )
     return found
 
 
@@ -41,8 +57,6 @@ def _reasons(pinned: Pinned, partition: int) -> Iterator[tuple[list[Run], str]]:
     for change in sorted(pinned.changes, key=lambda each: -each.sequence_number):
         gone = [Run(*r) for c in change.cells if c.partition == partition for r in c.gone]
         yield gone, _erased(change)
-    never = [Run(*r) for c in pinned.committed if c.partition == partition for r in c.holes]
-    yield never, "never had a record"
 
 
 def _erased(change: TableChange) -> str:

@@ -3,13 +3,14 @@
 Behaviour: below the table end from Parquet, from there on from the WAL; whole batches, of which the
 first is sent even when it is above the limits. Waits up to `max_wait` for `min_bytes` without
 asking any store, and wakes for batches committed through any broker, or when its client is gone.
+New records wait a moment at most for a table that is slow; its part comes with a later answer.
 Version notes: from v7 sessions; from v9 a leader epoch, which is always 0 here; from v13 topics by
 id; v16–v18 as v15.
 Not done: aborted transactions (there are none); replicas are refused.
 """
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -37,6 +38,8 @@ _UNKNOWN_ENDS: Final = PartitionEnds(-1, -1, -1, -1)
 _LEADER_EPOCH: Final = 0
 _NOTHING: Final = Pieces()
 _LEAST_SHARE: Final = 128 * 1024
+_NEW_RECORDS_WAIT_S: Final = 2.0
+"""For tables; less would let a busy reader never come to answer."""
 
 
 class _Read(NamedTuple):
@@ -139,12 +142,20 @@ async def _read_all(broker: Broker, found: list[_Found], max_bytes: int) -> list
         if each.want.offset < tail.ends.table_end:
             old.append(len(reads))
         reads.append(read)
+    tails_alone = list(reads)
     if old:
         left += _make_room(reads, old[0], min(_LEAST_SHARE, max_bytes) - left)
     # The others are served by the next fetch.
     old = old[: max(1, left // _LEAST_SHARE)] if left > 0 else []
-    for index, read in zip(old, await _read_tables(broker, found, reads, old, left), strict=True):
-        reads[index] = read
+    works = _table_reads(broker, found, reads, old, left)
+    if works:
+        has_new = any(read.data for read in tails_alone)
+        await _wait(works.values(), _NEW_RECORDS_WAIT_S if has_new else None)
+    if works and not any(work.done() for work in works.values()):
+        reads = tails_alone
+    for index, work in works.items():
+        # The reader goes on with what is late, and the next fetch finds it made.
+        reads[index] = work.result() if work.done() else reads[index]._replace(cut=True)
     return reads
 
 
@@ -162,16 +173,26 @@ def _make_room(reads: list[_Read], first: int, wanted: int) -> int:
     return room
 
 
-async def _read_tables(
+def _table_reads(
     broker: Broker, found: list[_Found], reads: list[_Read], old: list[int], left: int
-) -> list[_Read]:
+) -> dict[int, asyncio.Task[_Read]]:
     """All of them at once, with even shares of the bytes left."""
-    works: list[Awaitable[_Read]] = []
+    works: dict[int, asyncio.Task[_Read]] = {}
     for number, index in enumerate(old):
         own = min(found[index].want.max_bytes, left // (len(old) - number))
         left -= own
-        works.append(_read_history(broker, found[index], reads[index], own))
-    return await asyncio.gather(*works) if works else []
+        work = _read_history(broker, found[index], reads[index], own)
+        works[index] = asyncio.create_task(work, name="read-history")
+    return works
+
+
+async def _wait(works: Collection[asyncio.Task[_Read]], within_s: float | None) -> None:
+    """Until all are done, or it is time to answer without the rest."""
+    try:
+        await asyncio.wait(works, timeout=within_s)
+    finally:
+        for work in works:
+            work.cancel()
 
 
 async def _read_history(broker: Broker, each: _Found, read: _Read, max_bytes: int) -> _Read:

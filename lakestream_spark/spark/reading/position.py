@@ -56,7 +56,8 @@ def begun(start: Position, topic: str, end: TopicPosition, partition: int) -> in
 def at_most(start: Position, end: Position, count: int) -> dict[str, TopicPosition]:
     """An end with about `count` offsets after the start, shared as what is left is distributed.
 
-    At least one offset is taken when any is left, so that a reader always comes to the end.
+    Every partition with something left gets at least one, as from Spark's `kafka` source: beside a
+    large backlog a quiet partition would get nothing for as long as that lasts.
     """
     left = {
         (topic, partition): after - begun(start, topic, own, partition)
@@ -66,10 +67,7 @@ def at_most(start: Position, end: Position, count: int) -> dict[str, TopicPositi
     total = sum(each for each in left.values() if each > 0)
     if total <= count:
         return dict(end)
-    shares = {place: each * count // total for place, each in left.items() if each > 0}
-    if not any(shares.values()):
-        most = max(left, key=left.__getitem__)
-        shares[most] = min(left[most], count)
+    shares = {place: max(1, each * count // total) for place, each in left.items() if each > 0}
     return {
         topic: own._replace(
             offsets={

@@ -1,6 +1,9 @@
 """Fetch requests of several partitions that are in the table."""
 
 import asyncio
+import os
+import signal
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,6 +11,7 @@ from unittest.mock import patch
 
 import pytest
 from confluent_kafka import Producer
+from kio.schema.errors import ErrorCode
 
 from lakestream_spark.history.remote import HistoryProcess
 from lakestream_spark.ingress.handlers import fetch
@@ -81,21 +85,57 @@ async def test_partitions_of_one_fetch_are_read_at_the_same_time(tmp_path: Path)
 
 async def test_a_partition_in_the_table_has_its_turn_beside_a_busy_tail(tmp_path: Path) -> None:
     """In the client's order, also when the tail alone would fill the answer."""
-    answered: dict[tuple[int, ...], list[int]] = {}
+    served: dict[tuple[int, ...], list[int]] = {}
     async with embedded_lake(tmp_path) as lake:
         await lake.metadata.topics.create(TOPIC, partitions=PARTITIONS)
         await asyncio.to_thread(produce, lake.bootstrap)
         await asyncio.to_thread(compact, tmp_path)
         wire = await Wire.connect(lake.address.port)
         await asyncio.to_thread(keep_busy, lake.bootstrap, 1)
+        # The reader runs from now on: new records would not wait for its start.
+        await answered(wire, fetch_request(wire, TOPIC))
         for order in ((0, 1), (1, 0)):
             request = fetch_request(wire, TOPIC, partitions=order, max_bytes=1000)
-            await wire.send(with_offsets(request, {0: 0, 1: 1}))
-            _, body = await wire.receive(fetch.API_KEY, VERSION)
-            own = body.responses[0].partitions
-            answered[order] = [each.partition_index for each in own if each.records]
+            own = await answered(wire, with_offsets(request, {0: 0, 1: 1}))
+            served[order] = [each.partition_index for each in own if each.records]
         await wire.close()
-    assert answered == {(0, 1): [0], (1, 0): [1]}
+    assert served == {(0, 1): [0], (1, 0): [1]}
+
+
+async def test_new_records_do_not_wait_for_a_table_that_is_slow(tmp_path: Path) -> None:
+    async with embedded_lake(tmp_path) as lake:
+        await lake.metadata.topics.create(TOPIC, partitions=PARTITIONS)
+        await asyncio.to_thread(produce, lake.bootstrap)
+        await asyncio.to_thread(compact, tmp_path)
+        wire = await Wire.connect(lake.address.port)
+        await asyncio.to_thread(keep_busy, lake.bootstrap, 1)
+        request = fetch_request(wire, TOPIC, partitions=(0, 1))
+        request = with_offsets(request, {0: 0, 1: 1})
+        await lake.history.start_ahead()
+        assert lake.history.pid is not None
+        os.kill(lake.history.pid, signal.SIGSTOP)
+        try:
+            began = time.monotonic()
+            old, new = await answered(wire, request)
+            assert time.monotonic() - began < 10
+        finally:
+            os.kill(lake.history.pid, signal.SIGCONT)
+        assert (old.error_code, len(old.records)) == (ErrorCode.none, 0)
+        assert len(records_in(new.records)) == 5
+        async with asyncio.timeout(60):
+            while not old.records:
+                old, new = await answered(wire, request)
+        assert [record.value for record in records_in(old.records)] == [b"0"]
+        assert len(records_in(new.records)) == 5
+        await wire.close()
+
+
+async def answered(wire: Wire, request: Any) -> tuple[Any, ...]:
+    """The partitions of the answer."""
+    await wire.send(request)
+    _, body = await wire.receive(fetch.API_KEY, VERSION)
+    partitions: tuple[Any, ...] = body.responses[0].partitions
+    return partitions
 
 
 async def test_a_broker_that_finds_rows_in_a_table_starts_its_reader_before_anybody_asks(

@@ -1,6 +1,9 @@
 """What can be committed of a topic's outcomes."""
 
+from dataclasses import replace
 from uuid import UUID
+
+import pytest
 
 from lakestream_spark.core.ids import TopicId
 from lakestream_spark.metadata.tables import PlannedRange, Quarantined
@@ -89,3 +92,29 @@ def test_a_slice_without_rows_moves_the_end_without_a_file():
         (),
         (aside,),
     )
+
+
+@pytest.mark.parametrize(
+    ("rows", "aside"),
+    [
+        (4, ()),
+        (0, ()),
+        (5, ((3, 5),)),
+        (0, ((0, 4),)),
+    ],
+)
+def test_a_slice_whose_rows_are_not_its_offsets_is_never_committed(rows, aside):
+    """Else the WAL would be forgotten, and with it the only other copy."""
+    made = replace(file(0, 0, 5), rows=rows) if rows else None
+    quarantined = tuple(Quarantined(0, *each, "file:///q", "bad") for each in aside)
+    found = movable([written(0, 0, 5, file=made, quarantined=quarantined)], {0: 0})
+    assert found.ranges == ()
+    (stopped,) = found.stopped
+    assert stopped.kind is Kind.CORRUPT
+    assert "neither rows nor set aside" in stopped.sentence
+
+
+def test_a_batch_set_aside_may_reach_beyond_its_slice():
+    aside = Quarantined(0, 3, 9, "file:///q", "bad")
+    made = replace(file(0, 0, 5), rows=3)
+    assert movable([written(0, 0, 5, file=made, quarantined=(aside,))], {0: 0}).stopped == ()

@@ -49,11 +49,12 @@ def test_offset_maps_to_the_first_snapshot_that_has_it(
     assert found == (None if index is None else points(stream.load())[index])
 
 
-def test_tag_stands_for_its_snapshot(stream: StreamTable) -> None:
+@pytest.mark.parametrize("tag", ["noon", "20260101"])
+def test_tag_stands_for_its_snapshot(stream: StreamTable, tag: str) -> None:
     first = points(stream.load())[0].snapshot_id
-    stream.load().manage_snapshots().create_tag(first, "noon").commit()
-    assert snapshot_named(stream.load(), "noon") == snapshot_named(stream.load(), str(first))
-    assert points(stream.load())[0].tags == ("noon",)
+    stream.load().manage_snapshots().create_tag(first, tag).commit()
+    assert snapshot_named(stream.load(), tag) == snapshot_named(stream.load(), str(first))
+    assert points(stream.load())[0].tags == (tag,)
 
 
 def test_what_is_not_kept_is_not_found(stream: StreamTable) -> None:

@@ -36,6 +36,11 @@ def test_an_end_before_the_start_is_kept_for_the_planner_to_find():
     assert at_most(position(p0=9, p1=0), position(p0=5, p1=100), 10) == position(p0=5, p1=10)
 
 
+def test_a_quiet_partition_has_its_turn_beside_a_large_backlog():
+    found = at_most(position(p0=0, p1=7), position(p0=100_000, p1=8), 50)
+    assert found == position(p0=49, p1=8)
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=1, max_size=5),
     st.integers(1, 20),
@@ -49,6 +54,7 @@ def test_steps_come_to_the_end_and_are_not_too_long(ranges, count):
         before, after = here["orders"].offsets, following["orders"].offsets
         taken = [after[n] - before[n] for n in before]
         assert min(taken) >= 0
-        assert 0 < sum(taken) <= count
+        assert 0 < sum(taken) <= count + len(taken)
+        assert all(taken[n] > 0 for n in before if end["orders"].offsets[n] > before[n])
         here, steps = following, steps + 1
     assert steps <= sum(more for _, more in ranges)

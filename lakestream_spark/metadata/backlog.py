@@ -4,6 +4,7 @@ Costs one look at every partition and one index look-up for each that has someth
 cheap however long the index is.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -34,14 +35,38 @@ _PENDING: Final = (
 _FLUSH: Final = {"topic_id": TEXT, "partition_index": INT, "wanted_end": BIGINT}
 
 
-class TopicBacklog(NamedTuple):
-    """The ranges of a topic that are not in its table."""
+class PartitionBacklog(NamedTuple):
+    """What of a partition is not in the table."""
 
-    ranges: tuple[PlannedRange, ...]
+    range: PlannedRange
     oldest_ms: int
     """When the oldest of it was acknowledged."""
-    flush_wanted: bool
-    """Somebody waits for a part of it."""
+    wanted_end: int | None = None
+    """Up to where somebody ever asked for it."""
+
+    @property
+    def flush_wanted(self) -> bool:
+        return self.wanted_end is not None and self.range.first < self.wanted_end
+
+
+class TopicBacklog(NamedTuple):
+    """What of a topic's partitions is not in its table; at least one has something."""
+
+    partitions: tuple[PartitionBacklog, ...]
+
+    @property
+    def ranges(self) -> tuple[PlannedRange, ...]:
+        return tuple(each.range for each in self.partitions)
+
+    @property
+    def oldest_ms(self) -> int:
+        """When the oldest of it was acknowledged."""
+        return min(each.oldest_ms for each in self.partitions)
+
+    @property
+    def flush_wanted(self) -> bool:
+        """Somebody waits for a part of it."""
+        return any(each.flush_wanted for each in self.partitions)
 
 
 class Backlog:
@@ -68,15 +93,11 @@ class Backlog:
 
 def _pending() -> Transaction[dict[TopicId, TopicBacklog]]:
     rows = yield Fetch(_PENDING)
-    found: dict[str, TopicBacklog] = {}
+    found: defaultdict[str, list[PartitionBacklog]] = defaultdict(list)
     for text, partition, table_end, last_stable, created_ms, wanted_end in rows:
-        before = found.get(text, TopicBacklog((), created_ms, False))
-        found[text] = TopicBacklog(
-            (*before.ranges, PlannedRange(partition, table_end, last_stable)),
-            min(before.oldest_ms, created_ms),
-            before.flush_wanted or (wanted_end is not None and table_end < wanted_end),
-        )
-    return {TopicId(UUID(text)): backlog for text, backlog in found.items()}
+        planned = PlannedRange(partition, table_end, last_stable)
+        found[text].append(PartitionBacklog(planned, created_ms, wanted_end))
+    return {TopicId(UUID(text)): TopicBacklog(tuple(own)) for text, own in found.items()}
 
 
 def _wal_bytes() -> Transaction[int]:

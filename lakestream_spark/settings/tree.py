@@ -220,7 +220,8 @@ class CompactSettings(Section):
     """WAL bytes of one task and of one file; a task needs a few times as much memory, and once up
     to 2.7 GB for a batch that decompresses to 256 MiB, which is the most that is allowed."""
     file_bytes: int = Field(default=128 * MIB, ge=1 * MIB)
-    """A topic with so many WAL bytes does not wait for its `lakestream.table.lag.ms`."""
+    """A topic with so many WAL bytes in one partition does not wait for its
+    `lakestream.table.lag.ms`, nor does one with `batch_bytes` in all of them."""
     poll_interval_ms: int = Field(default=250, ge=10)
     """How often the job looks for records that are due."""
     session_timeout_ms: int = Field(default=10 * SECOND_MS, ge=100)

@@ -28,7 +28,7 @@ from lakestream_spark.metadata.leases import Lease
 from lakestream_spark.metadata.topics import Topic
 from lakestream_spark.spark.background import BackgroundLoop
 from lakestream_spark.spark.due import CompactPolicy
-from lakestream_spark.spark.holdings import Holdings, owner_of
+from lakestream_spark.spark.holdings import Holdings, owner_of, sharing
 from lakestream_spark.spark.outcome import Kind, Movable, Outcome, movable
 from lakestream_spark.spark.planner import Planner
 from lakestream_spark.spark.scope import Scope
@@ -65,6 +65,7 @@ class CompactDriver:
         self._planner = Planner(metadata, committer, self._holdings, self._troubles, scope, policy)
         self.tally = Tally(clock)
         self._planned_at: float | None = None
+        self._begun = False
         self._looking = False
         self._drained = Event()
         self._tasks: list[Future[None]] = []
@@ -78,6 +79,7 @@ class CompactDriver:
 
     def begin(self) -> None:
         """Look after the backlog from now on."""
+        self._begun = True
         self._tasks.append(self._loop.start(self._forever(self._look, self._policy.poll_s)))
 
     def finish(self, within_s: float, *, is_running: Callable[[], bool]) -> None:
@@ -111,6 +113,11 @@ class CompactDriver:
         """Topics with a backlog that could not be planned at the last look."""
         return self._planner.waiting
 
+    @property
+    def progress(self) -> object:
+        """Another value than before when a table end moved, whoever moved it."""
+        return self.tally.commits, self._planner.reached
+
     def commit_batch(self, results: DataFrame, batch_id: int) -> None:  # noqa: ARG002
         """Spark's `foreachBatch`: collecting the few result rows is what runs the tasks."""
         try:
@@ -119,7 +126,8 @@ class CompactDriver:
         finally:
             if self._planned_at is not None:
                 took_ms = 1000 * (self._clock.monotonic() - self._planned_at)
-                self._planner.head_start_ms = (3 * self._planner.head_start_ms + took_ms) / 4
+                turns = self._planner.turns
+                turns.head_start_ms = (3 * turns.head_start_ms + took_ms) / 4
             self.batch_is_over()
 
     def batch_is_over(self) -> None:
@@ -152,6 +160,7 @@ class CompactDriver:
     async def _make_plan(self) -> None:
         self._drained.clear()
         began = self._clock.monotonic()
+        await self._give_back_what_others_own()
         number = await self._planner.plan(self._clock.wall_ms())
         if number is not None:
             self._planned_at = began
@@ -160,7 +169,12 @@ class CompactDriver:
 
     async def _beat(self) -> None:
         """Show that the job lives, and share the topics with those that live too."""
-        about = {"topics": self._scope.topics, "tables": len(self._holdings.topics)}
+        about = {
+            "topics": self._scope.topics,
+            "drain": self._scope.drain,
+            "begun": self._begun,
+            "tables": len(self._holdings.topics),
+        }
         job = Job(
             id=self._scope.job,
             kind=KIND,
@@ -171,14 +185,12 @@ class CompactDriver:
         await self._metadata.jobs.beat(job)
         await self._holdings.renew()
         live = await self._metadata.jobs.live(KIND, self._policy.session_s)
-        sharing = {each.id for each in live if each.about.get("topics") == self._scope.topics}
-        # Itself too, whatever the registry says: somebody has to own every topic.
-        self._planner.jobs = sorted(sharing | {self._scope.job})
+        self._planner.jobs = sharing(live, self._scope)
         await self._metadata.jobs.forget_dead(KIND, 6 * self._policy.session_s)
-        if self._planned_at is None:
-            await self._give_back_what_others_own()
 
     async def _give_back_what_others_own(self) -> None:
+        """Between two batches, and before each: else a job that always has something to do would
+        keep what it plans no more, and nobody could."""
         jobs = self._planner.jobs
         others = [
             topic_id
@@ -243,9 +255,7 @@ class CompactDriver:
         self._holdings.settle(topic.id)
         self.tally.committed(topic.name, found, self._clock.monotonic() - began)
         self._planner.lags.committed(topic.name, self._clock.wall_ms())
-        await self._troubles.table_is_well(lease, topic)
-        for planned in found.ranges:
-            await self._troubles.partition_is_well(lease, topic, planned.partition)
+        await self._troubles.is_well(lease, topic, [each.partition for each in found.ranges])
 
     async def _failed(self, lease: Lease, topic: Topic, error: Exception) -> None:
         self._holdings.unsettle(topic.id)

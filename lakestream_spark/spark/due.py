@@ -4,7 +4,7 @@ Pure. What always holds: what was acknowledged is due at its topic's lag target 
 the time a batch takes; a batch takes no more than its bytes, shared so that nobody starves.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -23,7 +23,8 @@ class CompactPolicy:
     task_bytes: int = 64 * MIB
     """WAL bytes of one task, and of one file."""
     file_bytes: int = 128 * MIB
-    """So many WAL bytes of a topic make a good file: it does not wait for its lag target."""
+    """So many WAL bytes of a partition make a good file: its topic does not wait for its lag
+    target."""
     poll_s: float = 0.25
     """How often the backlog is looked at."""
     session_s: float = 10.0
@@ -39,6 +40,16 @@ def is_due(
     # Half of a short target at most: else a slow batch would make every batch due at once.
     ahead_ms = min(head_start_ms, lag_ms / 2)
     return now_ms - backlog.oldest_ms >= lag_ms - ahead_ms
+
+
+def is_enough(sizes: Collection[int], policy: CompactPolicy) -> bool:
+    """Whether a topic whose partitions have so many WAL bytes need not wait for its lag target.
+
+    A file belongs to one partition, so the largest one counts: many small ones make many small
+    files, however much they are together. But a batch takes `batch_bytes` at most: from there on
+    waiting makes no larger files, only later ones and a longer WAL.
+    """
+    return max(sizes, default=0) >= policy.file_bytes or sum(sizes) >= policy.batch_bytes
 
 
 def share_out(wanted: Mapping[K, int], budget: int) -> dict[K, int]:

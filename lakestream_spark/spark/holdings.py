@@ -1,8 +1,9 @@
 """The tables a job works on: their leases, and whether what others left behind is settled.
 
 What always holds: a table is worked on under its lease only; jobs that live share the topics by
-rendezvous hash, so that a job that comes or goes moves few; a lease that was lost is noticed at
-the next renewal or by the first guarded write, whichever is earlier.
+rendezvous hash, so that a job that comes or goes moves few, and a drain owns nothing beside a job
+that stays; a lease that was lost is noticed at the next renewal or by the first guarded write,
+whichever is earlier.
 """
 
 import logging
@@ -12,7 +13,9 @@ from typing import Final
 
 from lakestream_spark.core.ids import TopicId
 from lakestream_spark.core.logs import event
+from lakestream_spark.metadata.jobs import Job
 from lakestream_spark.metadata.leases import Lease, Leases
+from lakestream_spark.spark.scope import Scope
 from lakestream_spark.table.commit import lease_name
 
 _log: Final = logging.getLogger(__name__)
@@ -76,6 +79,19 @@ class Holdings:
             self.lost(topic_id)
             if lease is not None:
                 await self._leases.release(lease)
+
+
+def sharing(live: Sequence[Job], scope: Scope) -> list[str]:
+    """The jobs among which this one shares its topics, while all of these live."""
+    same = [each for each in live if each.about.get("topics") == scope.topics]
+    # Who waits for its Spark moves nothing yet.
+    ready = {each.id: each.about for each in same if each.about.get("begun", True)}
+    # What comes after its goal a drain does not move: who lives on keeps the topics.
+    steady = {job for job, about in ready.items() if not about.get("drain")}
+    if scope.drain and steady:
+        return sorted(steady)
+    # Itself too, whatever the registry says: somebody has to own every topic.
+    return sorted({scope.job, *(ready if scope.drain else steady)})
 
 
 def owner_of(topic_id: TopicId, jobs: Sequence[str]) -> str:

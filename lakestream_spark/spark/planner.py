@@ -2,19 +2,18 @@
 
 What always holds: a topic is planned only under its lease and after what an earlier holder left is
 settled; a red topic, a stopped partition and one that failed a moment ago wait, the others do not;
-a drain plans nothing that was acknowledged after its first look.
+a drain plans nothing beyond its goal, and asks whoever holds a topic of it to hurry.
 """
 
 from collections.abc import Mapping, Sequence
 
 from lakestream_spark.core.errors import Fenced, LakestreamError
-from lakestream_spark.core.ids import TopicId
+from lakestream_spark.core.ids import TopicId, TopicPartition
 from lakestream_spark.metadata import Metadata
 from lakestream_spark.metadata.backlog import TopicBacklog
 from lakestream_spark.metadata.tables import PlannedRange
-from lakestream_spark.metadata.topic_config import TopicConfig
 from lakestream_spark.metadata.topics import Topic
-from lakestream_spark.spark.due import CompactPolicy, is_due
+from lakestream_spark.spark.due import CompactPolicy
 from lakestream_spark.spark.goal import Goal
 from lakestream_spark.spark.holdings import Holdings, owner_of
 from lakestream_spark.spark.lags import Lags
@@ -22,6 +21,7 @@ from lakestream_spark.spark.plan import bounded
 from lakestream_spark.spark.scope import Scope
 from lakestream_spark.spark.settling import Settler
 from lakestream_spark.spark.troubles import Troubles
+from lakestream_spark.spark.turns import Sizes, Turns
 from lakestream_spark.table.commit import TableCommitter
 
 
@@ -43,14 +43,16 @@ class Planner:
         self._scope = scope
         self._policy = policy
         self._goal = Goal()
+        self._asked: set[TopicId] = set()
         self.settler = Settler(metadata, committer, holdings, troubles, scope, policy.session_s)
         self.jobs: Sequence[str] = (scope.job,)
         """The jobs that live and share the topics."""
-        self.head_start_ms = 1000.0
-        """About how long a batch takes."""
+        self.turns = Turns(troubles, policy)
         self.lags = Lags()
         self.waiting: frozenset[str] = frozenset()
         """Topics with a backlog that could not be planned at the last look."""
+        self.reached: Mapping[TopicPartition, int] = {}
+        """The table ends of what was due at the last look, whoever moves them."""
         self.is_settling = False
         """Whether the next look may find more: a table was settled, or some are yet to be."""
         self.is_stopping = False
@@ -61,6 +63,11 @@ class Planner:
         await self.settler.settle(self.jobs, now_ms)
         self.is_settling = self.settler.is_at_work
         due = await self._due(now_ms)
+        self.reached = {
+            TopicPartition(topic.id, planned.partition): planned.first
+            for topic, backlog in due
+            for planned in backlog.ranges
+        }
         ranges: dict[TopicId, Sequence[PlannedRange]] = {}
         waiting: set[str] = set()
         for topic, backlog in due:
@@ -93,35 +100,28 @@ class Planner:
             if topic.id in backlogs and self._scope.covers(topic.name)
         ]
         self.lags.show({topic.name: backlogs[topic.id] for topic in topics}, now_ms)
-        enough = await self._with_enough_bytes(topics)
+        sizes = await self._sizes(topics)
         due = [
-            (topic, within[topic.id])
+            (topic, part)
             for topic in topics
-            if topic.id in within
-            and (
-                self._scope.drain
-                or is_due(
-                    within[topic.id],
-                    lag_ms=TopicConfig.of(topic.config).table_lag_ms,
-                    now_ms=now_ms,
-                    head_start_ms=self.head_start_ms,
-                    enough=topic.id in enough,
-                )
-            )
+            if (own := within.get(topic.id)) is not None
+            and (part := self._turn(topic, own, sizes, now_ms)) is not None
         ]
         return sorted(due, key=lambda each: each[1].oldest_ms)
 
-    async def _with_enough_bytes(self, topics: Sequence[Topic]) -> set[TopicId]:
+    def _turn(
+        self, topic: Topic, backlog: TopicBacklog, sizes: Sizes, now_ms: int
+    ) -> TopicBacklog | None:
+        # Of a drain everything is due, also what rests: it is not done before that is moved.
+        return backlog if self._scope.drain else self.turns.of(topic, backlog, sizes, now_ms)
+
+    async def _sizes(self, topics: Sequence[Topic]) -> Sizes:
         # All bytes first, which costs little: most of the time there are too few for one file.
         wal_bytes = await self._metadata.backlog.wal_bytes()
         self.lags.left(wal_bytes)
-        if wal_bytes < self._policy.file_bytes:
-            return set()
-        sizes: dict[TopicId, int] = {}
-        found = await self._metadata.topics.wal_bytes([topic.id for topic in topics])
-        for place, size in found.items():
-            sizes[place.topic_id] = sizes.get(place.topic_id, 0) + size
-        return {topic_id for topic_id, size in sizes.items() if size >= self._policy.file_bytes}
+        if wal_bytes < min(self._policy.file_bytes, self._policy.batch_bytes):
+            return {}
+        return await self._metadata.topics.wal_bytes([topic.id for topic in topics])
 
     async def _ready_or_resting(self, topic: Topic, backlog: TopicBacklog) -> list[PlannedRange]:
         try:
@@ -136,10 +136,12 @@ class Planner:
 
     async def _ready(self, topic: Topic, backlog: TopicBacklog) -> list[PlannedRange]:
         """What of a due topic can be planned now."""
-        if self._troubles.is_resting(topic.id) or owner_of(topic.id, self.jobs) != self._scope.job:
+        if self._troubles.is_resting(topic.id):
             return []
-        lease = await self._holdings.take(topic.id)
+        is_ours = owner_of(topic.id, self.jobs) == self._scope.job
+        lease = await self._holdings.take(topic.id) if is_ours else None
         if lease is None:
+            await self._ask_holder(topic.id)
             return []
         if not self._holdings.is_settled(topic.id):
             if await self.settler.recover(lease, topic):
@@ -150,3 +152,9 @@ class Planner:
             for planned in backlog.ranges
             if not self._troubles.is_resting(topic.id, planned.partition)
         ]
+
+    async def _ask_holder(self, topic_id: TopicId) -> None:
+        """Once, and for a drain: it has no time for the lag target of who moves the topic."""
+        if self._scope.drain and topic_id not in self._asked:
+            await self._metadata.backlog.ask_flush(topic_id)
+            self._asked.add(topic_id)

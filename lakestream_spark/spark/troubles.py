@@ -5,6 +5,7 @@ mend is a problem in the metadata store until it is seen to be mended; trying ag
 """
 
 import logging
+from collections.abc import Collection
 from typing import Final, TypeAlias
 
 from lakestream_spark.core.clock import Clock
@@ -41,6 +42,10 @@ class Troubles:
 
     def is_resting(self, topic_id: TopicId, partition: int | None = None) -> bool:
         return self._clock.monotonic() < self._rests_until.get((topic_id, partition), 0.0)
+
+    def is_troubled(self, topic_id: TopicId, partition: int | None = None) -> bool:
+        """Whether it failed when it was last tried, resting or not."""
+        return (topic_id, partition) in self._rest_s
 
     def topic_failed(self, topic_id: TopicId, error: Exception) -> None:
         """Nobody knows more of it than its id: rest."""
@@ -111,24 +116,26 @@ class Troubles:
     async def table_is_settled(self, lease: Lease, topic: Topic) -> None:
         """Nothing is left of earlier commits; the next one may still fail as the last one did, and
         rests longer then."""
-        await self._clear(lease, (topic.id, None))
+        await self._clear(lease, topic.id, {None})
 
-    async def table_is_well(self, lease: Lease, topic: Topic) -> None:
-        await self._well(lease, (topic.id, None))
+    async def is_well(self, lease: Lease, topic: Topic, moved: Collection[int]) -> None:
+        """The table took a commit with these partitions: nothing stops them any more."""
+        places = {None, *moved}
+        for partition in places:
+            self._rest_s.pop((topic.id, partition), None)
+        await self._clear(lease, topic.id, places)
 
-    async def partition_is_well(self, lease: Lease, topic: Topic, partition: int) -> None:
-        await self._well(lease, (topic.id, partition))
-
-    async def _well(self, lease: Lease, place: _Place) -> None:
-        self._rest_s.pop(place, None)
-        await self._clear(lease, place)
-
-    async def _clear(self, lease: Lease, place: _Place) -> None:
-        self._rests_until.pop(place, None)
-        topic_id, partition = place
-        if any(p.partition == partition for p in await self._problems.list(topic_id)):
-            event(_log, logging.INFO, "a problem is mended", topic=topic_id, partition=partition)
-            await self._problems.clear(lease, topic_id, partition)
+    async def _clear(
+        self, lease: Lease, topic_id: TopicId, partitions: Collection[int | None]
+    ) -> None:
+        for partition in partitions:
+            self._rests_until.pop((topic_id, partition), None)
+        # Listed once, however many partitions there are.
+        for problem in await self._problems.list(topic_id):
+            if problem.partition in partitions:
+                mended = {"topic": topic_id, "partition": problem.partition}
+                event(_log, logging.INFO, "a problem is mended", **mended)
+                await self._problems.clear(lease, topic_id, problem.partition)
 
     def _rest(self, place: _Place) -> None:
         rest_s = self._rest_s.get(place, _FIRST_REST_S)

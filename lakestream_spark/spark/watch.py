@@ -84,15 +84,15 @@ class _Patience:
     def __init__(self, driver: CompactDriver, clock: Clock) -> None:
         self._driver = driver
         self._clock = clock
-        self._commits = -1
+        self._progress: object = None
         self._since = 0.0
 
     def is_over(self) -> bool:
         left = self._driver.left_behind
         if not left:
             return True
-        if self._driver.tally.commits != self._commits:
-            self._commits, self._since = self._driver.tally.commits, self._clock.monotonic()
+        if self._driver.progress != self._progress:
+            self._progress, self._since = self._driver.progress, self._clock.monotonic()
         if self._clock.monotonic() - self._since < _PATIENCE_S:
             return False
         raise Unavailable("some topics could not be moved into their tables", topics=sorted(left))

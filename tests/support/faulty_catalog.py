@@ -1,10 +1,12 @@
 """A real SQL catalog whose commits go wrong as they do in a network; one knob for all of them."""
 
 from collections.abc import Callable
-from typing import Any
+from threading import Event
+from typing import Any, ClassVar
 
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import CommitTableResponse, Table
+from pyiceberg.typedef import Identifier
 
 from lakestream_spark.table.iceberg import CatalogSpec
 
@@ -33,15 +35,28 @@ def answers_conflict_to_its_own_repetition(call: Call) -> CommitTableResponse:
 
 
 class FaultyCatalog(SqlCatalog):
-    """Meets each commit with the next of `faults`, and with none when the list is empty."""
+    """Meets each commit with the next of `faults`, and with none when the list is empty; while it
+    is away it answers nothing."""
 
     faults: list[Fault]
+    is_away: ClassVar = Event()
+    """Of all of them, as of one server; clear it at the end."""
 
     def __init__(self, name: str, **properties: str) -> None:
         super().__init__(name, **properties)
         self.faults = []
 
+    def load_table(self, identifier: str | Identifier) -> Table:
+        self._answer()
+        return super().load_table(identifier)
+
+    def _answer(self) -> None:
+        if self.is_away.is_set():
+            raise ConnectionRefusedError("nobody is there")
+
     def commit_table(self, table: Table, *args: Any, **kwargs: Any) -> CommitTableResponse:
+        self._answer()
+
         def call() -> CommitTableResponse:
             return SqlCatalog.commit_table(self, table, *args, **kwargs)
 

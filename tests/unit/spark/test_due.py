@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakestream_spark.metadata.backlog import TopicBacklog
+from lakestream_spark.metadata.backlog import PartitionBacklog, TopicBacklog
 from lakestream_spark.metadata.tables import PlannedRange
-from lakestream_spark.spark.due import is_due, share_out
+from lakestream_spark.spark.due import MIB, CompactPolicy, is_due, is_enough, share_out
 
-RANGES = (PlannedRange(0, 0, 1),)
+POLICY = CompactPolicy(file_bytes=128 * MIB, batch_bytes=512 * MIB)
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,8 @@ RANGES = (PlannedRange(0, 0, 1),)
 def test_a_topic_is_due_at_its_lag_target_less_the_time_a_batch_takes(
     age_ms, lag_ms, head_start_ms, flush, enough, expected
 ):
-    backlog = TopicBacklog(RANGES, oldest_ms=1_000_000, flush_wanted=flush)
+    wanted_end = 1 if flush else None
+    backlog = TopicBacklog((PartitionBacklog(PlannedRange(0, 0, 1), 1_000_000, wanted_end),))
     assert (
         is_due(
             backlog,
@@ -38,6 +39,24 @@ def test_a_topic_is_due_at_its_lag_target_less_the_time_a_batch_takes(
         )
         is expected
     )
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        ([], False),
+        ([127 * MIB], False),
+        ([128 * MIB], True),
+        ([1, 128 * MIB, 1], True),
+        ([2 * MIB] * 100, False),
+        ([5 * MIB] * 102, False),
+        ([6 * MIB] * 100, True),
+        ([64 * MIB] * 7, False),
+        ([64 * MIB] * 8, True),
+    ],
+)
+def test_bytes_are_enough_when_one_partition_fills_a_file_or_all_fill_a_batch(sizes, expected):
+    assert is_enough(sizes, POLICY) is expected
 
 
 def test_small_ones_get_all_they_want_and_the_rest_is_even():

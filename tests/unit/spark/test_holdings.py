@@ -6,8 +6,10 @@ import pytest
 
 from lakestream_spark.core.ids import TopicId
 from lakestream_spark.metadata import open_metadata
+from lakestream_spark.metadata.jobs import Job
 from lakestream_spark.metadata.leases import Leases
-from lakestream_spark.spark.holdings import Holdings, owner_of
+from lakestream_spark.spark.holdings import Holdings, owner_of, sharing
+from lakestream_spark.spark.scope import Scope
 from tests.support.clock import SimulatedClock
 
 TOPICS = [TopicId(UUID(int=n)) for n in range(200)]
@@ -31,6 +33,34 @@ def test_a_job_that_goes_moves_only_its_own_topics():
     after = {topic: owner_of(topic, ["a", "c"]) for topic in TOPICS}
     assert set(before.values()) == {"a", "b", "c"}
     assert all(after[topic] == owner for topic, owner in before.items() if owner != "b")
+
+
+def job(name: str, **about: object) -> Job:
+    return Job(id=name, kind="compact", started_ms=0, about={"topics": "*", **about})
+
+
+@pytest.mark.parametrize(
+    ("others", "drain", "expected"),
+    [
+        ([], False, ["me"]),
+        ([], True, ["me"]),
+        ([job("a")], False, ["a", "me"]),
+        ([job("a"), job("me")], False, ["a", "me"]),
+        ([job("a", topics="orders*")], False, ["me"]),
+        ([job("a", begun=False)], False, ["me"]),
+        ([job("a", begun=True), job("me", begun=False)], False, ["a", "me"]),
+        ([job("a", drain=True)], False, ["me"]),
+        ([job("a")], True, ["a"]),
+        ([job("a"), job("b", drain=True)], True, ["a"]),
+        ([job("a", begun=False)], True, ["me"]),
+        ([job("a", drain=True)], True, ["a", "me"]),
+        ([job("a", topics="orders*")], True, ["me"]),
+    ],
+)
+def test_topics_are_shared_with_those_that_move_them_and_a_drain_owns_none_beside_a_job_that_stays(
+    others: list[Job], drain: bool, expected: list[str]
+) -> None:
+    assert sharing(others, Scope(job="me", drain=drain)) == expected
 
 
 async def test_a_table_is_settled_once_for_every_time_its_lease_was_taken(metadata, clock):

@@ -3,7 +3,7 @@
 from uuid import uuid4
 
 from lakestream_spark.core import metrics
-from lakestream_spark.metadata.backlog import TopicBacklog
+from lakestream_spark.metadata.backlog import PartitionBacklog, TopicBacklog
 from lakestream_spark.metadata.tables import PlannedRange
 from lakestream_spark.spark.lags import Lags
 from tests.support.clock import SimulatedClock
@@ -13,7 +13,8 @@ async def test_lag_and_age_grow_until_the_next_look_or_commit() -> None:
     clock = SimulatedClock()
     lags, topic = Lags(clock), f"lags-{uuid4()}"
     lag, age = metrics.TABLE_LAG_SECONDS.of(topic), metrics.TABLE_COMMIT_AGE.of(topic)
-    backlog = TopicBacklog((PlannedRange(0, 5, 12), PlannedRange(1, 0, 3)), 1_000, False)
+    ranges = {1_000: PlannedRange(0, 5, 12), 2_000: PlannedRange(1, 0, 3)}
+    backlog = TopicBacklog(tuple(PartitionBacklog(own, ms) for ms, own in ranges.items()))
     lags.show({topic: backlog}, 4_000)
     lags.left(77)
     assert metrics.TABLE_LAG_RECORDS.of(topic).now() == 10

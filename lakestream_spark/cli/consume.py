@@ -56,7 +56,7 @@ def consume(
     r"""Print records: those in the table and those that come, in one stream.
 
     PATTERN: %t topic, %p partition, %o offset, %T time in ms, %k key, %s value, %h headers,
-    %K and %S their lengths, \n and \t as usual, %% a percent sign.
+    %K and %S their lengths, \n, \t and \xNN as usual, %% a percent sign.
     """
     show = _as_json if as_json else record_format(pattern)
     address = bootstrap(loaded.settings, broker)

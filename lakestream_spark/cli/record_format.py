@@ -7,8 +7,11 @@ from typing import Any, Final
 import click
 from confluent_kafka import Message
 
-_ESCAPES: Final = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
-_TOKEN: Final = re.compile(r"%(?P<field>.)|\\(?P<escape>.)|(?P<text>[^%\\]+|[%\\]$)", re.DOTALL)
+from lakestream_spark.cli.escapes import ESCAPE, escaped
+
+_TOKEN: Final = re.compile(
+    rf"%(?P<field>.)|(?P<escape>{ESCAPE})|(?P<text>[^%\\]+|[%\\]$)", re.DOTALL
+)
 
 Show = Callable[[Message], bytes]
 
@@ -28,7 +31,7 @@ def _part(found: re.Match[str]) -> Show:
                 f"there is no field %{field}; there are {known}", param_hint="--format"
             )
         return _FIELDS[field]
-    return _constant(_ESCAPES.get(escape, escape.encode()) if escape is not None else text.encode())
+    return _constant(escaped(escape) if escape is not None else text.encode())
 
 
 def _constant(text: bytes) -> Show:

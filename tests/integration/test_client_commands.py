@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from signal import SIGINT
 from typing import Any
 
 import pytest
@@ -15,6 +16,10 @@ pytestmark = pytest.mark.timeout(600)
 def records(shell: Shell, *words: str) -> list[dict[str, Any]]:
     told = shell("consume", "orders", "--exit", "--json", *words)
     return [json.loads(line) for line in told.splitlines()]
+
+
+def ends(shell: Shell, topic: str) -> list[dict[str, int]]:
+    return list(shell.json("topic", "describe", topic)["partitions"])
 
 
 @pytest.fixture(scope="module")
@@ -131,3 +136,45 @@ def test_what_came_before_a_refused_line_is_counted(shell: Shell) -> None:
     given = "a\nb\n" + "x" * 100_000_001
     assert "2 were acknowledged before" in shell("produce", "counted", given=given, code=2)
     assert shell("consume", "counted", "-e") == "a\nb\n"
+
+
+def test_what_came_before_a_line_that_is_no_record_is_acknowledged_and_counted(
+    shell: Shell,
+) -> None:
+    shell("topic", "create", "broken-off")
+    given = '{"value": "a"}\n' * 20_000 + "bad\n"
+    complained = shell("produce", "broken-off", "--json", given=given, code=2)
+    assert "line 20001 is not a record" in complained
+    assert "; the 20000 lines before it were acknowledged" in complained
+    assert len(shell("consume", "broken-off", "-e")) == 2 * 20_000
+
+
+def test_what_came_before_an_interruption_is_acknowledged_and_counted(shell: Shell) -> None:
+    shell("topic", "create", "interrupted")
+    with shell.started("produce", "interrupted") as process:
+        assert process.stdin is not None
+        process.stdin.write(b"a\n" * 20_000)
+        process.stdin.flush()
+        while not sum(each["high_watermark"] for each in ends(shell, "interrupted")):
+            assert process.poll() is None
+        process.send_signal(SIGINT)
+        _, complained = process.communicate(timeout=60)
+    assert process.returncode == 130
+    told = complained.decode().splitlines()[0]
+    assert told == f"{len(shell('consume', 'interrupted', '-e')) // 2} records acknowledged"
+
+
+@pytest.mark.parametrize(
+    ("typed", "between"),
+    [(r"\t", "\t"), (r"\x1f", "\x1f"), (r"\\", "\\"), ("::", "::"), (r"\0", "\0")],
+)
+def test_escapes_part_keys_and_values_as_in_kcat(shell: Shell, typed: str, between: str) -> None:
+    topic = f"parted-{typed.encode().hex()}"
+    shell("topic", "create", topic)
+    shell("produce", topic, "-K", typed, given=f"key{between}value\n")
+    printed = shell("consume", topic, "-e", "-f", f"%s{typed}%k")
+    assert printed == f"value{between}key"
+
+
+def test_an_empty_text_between_keys_and_values_is_refused(shell: Shell) -> None:
+    assert "an empty text parts nothing" in shell("produce", "orders", "-K", "", code=2)

@@ -1,9 +1,11 @@
-"""`lakestream` as a person types it, in the test's own process."""
+"""`lakestream` as a person types it, in the test's own process or in one beside it."""
 
 import json
+import sys
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from io import BytesIO, TextIOWrapper
+from subprocess import PIPE, Popen
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -37,6 +39,11 @@ class Shell:
         ended = self.run(*words, given=given)
         assert ended.code == code, ended.out + ended.err
         return ended.out if code == 0 else ended.err
+
+    def started(self, *words: str) -> "Popen[bytes]":
+        """The command in a process of its own, with pipes."""
+        command = [sys.executable, "-m", "lakestream_spark", *words, *self._flags]
+        return Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE)
 
     def json(self, *words: str) -> Any:
         return json.loads(self(*words, "--json"))

@@ -1,9 +1,12 @@
 """The newest plan of each topic's table.
 
-What always holds: while reads come a plan is looked at about once a second, by one of them, so that
-what another engine erases is gone from the stream soon; a metadata file that is already planned is
-not planned again; an outage of the catalog does not take a plan away that was good a moment ago,
-because nobody can have changed the table through it.
+What always holds: while reads come a plan is looked at about once a second, for all of them, so
+that what another engine erases is gone from the stream soon. To judge what it did may take long:
+meanwhile offsets below the ends of the plan before are read by that one, whose files are still
+there, until a minute after it was last known to be the newest; nobody reads by an older one. A look
+goes on when its askers give up, and its outcome is theirs when they come again. A metadata file
+that is already planned is not planned again; an outage of the catalog does not take a plan away
+that was good a moment ago, because nobody can have changed the table through it.
 """
 
 import threading
@@ -18,6 +21,7 @@ from pyiceberg.table.snapshots import Snapshot
 from lakestream_spark.core.errors import LostFile, Unavailable
 from lakestream_spark.core.ids import TopicId
 from lakestream_spark.history.about import NEWEST, SnapshotFact, Snapshots
+from lakestream_spark.history.look import Look
 from lakestream_spark.history.manifests import ManifestCache, SnapshotFiles
 from lakestream_spark.history.plan import Plan
 from lakestream_spark.history.tally import Tally, Timed
@@ -28,7 +32,9 @@ from lakestream_spark.table.outage import OUTAGES
 
 _LOOK_EVERY_S: Final = 1.0
 _WAIT_AFTER_S: Final = 5.0
-"""A plan as old as this is not read by while somebody else looks for a newer one."""
+"""A plan as old as this is not read by before a look for a newer one had as long a time."""
+_OLDEST_S: Final = 60.0
+"""A plan as old as this is not read by, however long the look for a newer one takes."""
 _MAX_TOPICS: Final = 256
 _TRIES: Final = 5
 
@@ -41,8 +47,11 @@ class Plans:
         spec: CatalogSpec,
         clock: Callable[[], float] = time.monotonic,
         tally: Tally | None = None,
+        patience_s: float | None = None,
     ) -> None:
         self._spec = spec
+        self._patience_s = patience_s
+        """Whoever waits longer for a plan gets a retriable error."""
         self._tally = tally or Tally()
         self._clock = clock
         self._lock = threading.Lock()
@@ -56,7 +65,7 @@ class Plans:
             layout = catalog.layout(topic_id, name, config)
             found = self._topics.get(topic_id)
             if found is None or found.layout != layout:
-                found = TopicPlan(catalog, layout, self._clock, self._tally)
+                found = TopicPlan(catalog, layout, self._clock, self._tally, self._patience_s)
                 self._topics[topic_id] = found
             self._topics.move_to_end(topic_id)
             while len(self._topics) > _MAX_TOPICS:
@@ -64,6 +73,8 @@ class Plans:
             return found
 
     def close(self) -> None:
+        for topic in self._topics.values():
+            topic.close()
         if self._catalog is not None:
             self._catalog.close()
 
@@ -84,13 +95,16 @@ class TopicPlan:
         layout: TableLayout,
         clock: Callable[[], float],
         tally: Tally,
+        patience_s: float | None = None,
     ) -> None:
         self.layout = layout
+        self._patience_s = patience_s
         self._tally = tally
         self._catalog = catalog
         self._clock = clock
         self._lock = threading.Lock()
         self._manifests = ManifestCache()
+        self._look: Look[Plan] | None = None
         self._plan: Plan | None = None
         self._looked_at = 0.0
         self._told_at = float("-inf")
@@ -101,43 +115,72 @@ class TopicPlan:
         return ".".join(self.layout.identifier)
 
     def current(self) -> Plan:
-        """About a second old at most, unless nobody asked for long: then a new one."""
-        plan, age = self._plan, self._clock() - self._looked_at
-        if plan is None or age >= _WAIT_AFTER_S:
-            return self._look(plan)
-        if age >= _LOOK_EVERY_S and self._lock.acquire(blocking=False):
-            try:
-                return self._reload(plan)
-            finally:
-                self._lock.release()
+        """About a second old at most, unless a look takes long or nobody asked for long."""
+        with self._lock:
+            plan, now = self._plan, self._clock()
+            age = now - self._looked_at
+            if plan is not None and age < _LOOK_EVERY_S:
+                return plan
+            is_begun = self._look is None or not self._look.under_way
+            look = self._looking()
+        if plan is None or age >= _OLDEST_S:
+            return self._awaited(look, plan)
+        if age < _WAIT_AFTER_S and not is_begun:
+            return plan
+        if look.ended(max(0.0, look.began + _WAIT_AFTER_S - now)):
+            return self._awaited(look, plan)
         return plan
 
     def newer(self) -> Plan:
         """As the table is now; raises `Unavailable` when that cannot be told."""
         asked_at = self._clock()
-        with self._lock:
-            if self._plan is not None and self._told_at >= asked_at:
-                return self._plan
-            return self._reload(None)
+        while True:
+            with self._lock:
+                if self._plan is not None and self._told_at >= asked_at:
+                    return self._plan
+                look = self._looking()
+            if look.began >= asked_at:
+                return self._awaited(look, None)
+            self._wait_for(look)
 
-    def _look(self, seen: Plan | None) -> Plan:
-        with self._lock:
-            fresh = self._clock() - self._looked_at < _LOOK_EVERY_S
-            if self._plan is not None and fresh:
-                return self._plan
-            return self._reload(seen)
+    def close(self) -> None:
+        """Wait for a look that is under way."""
+        if self._look is not None:
+            self._look.join()
 
-    def _reload(self, otherwise: Plan | None) -> Plan:
-        """The lock is held. `otherwise` is good enough when the catalog does not answer."""
-        began = self._clock()
+    def _looking(self) -> Look[Plan]:
+        """The lock is held. The look that is under way, or else a new one."""
+        if self._look is None or not self._look.under_way:
+            began = self._clock()
+            self._look = Look(lambda: self._reload(began), began)
+        return self._look
+
+    def _awaited(self, look: Look[Plan], otherwise: Plan | None) -> Plan:
+        """`otherwise` is good enough when the catalog does not answer."""
+        self._wait_for(look)
         try:
-            plan = self._load()
-            self._told_at = began
+            return look.result()
         except Unavailable:
             if otherwise is None:
                 raise
-            plan = otherwise
-        self._plan, self._looked_at = plan, began
+            return otherwise
+
+    def _wait_for(self, look: Look[Plan]) -> None:
+        if not look.ended(self._patience_s):
+            raise Unavailable(
+                "the newest snapshot of the table is still being looked at", table=self.table
+            )
+
+    def _reload(self, began: float) -> Plan:
+        """In the thread of a look."""
+        try:
+            plan = self._load()
+        except Unavailable:
+            with self._lock:
+                self._looked_at = began
+            raise
+        with self._lock:
+            self._plan, self._looked_at, self._told_at = plan, began, began
         return plan
 
     def _load(self) -> Plan:

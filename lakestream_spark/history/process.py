@@ -17,6 +17,8 @@ from lakestream_spark.history.messages import Start
 from lakestream_spark.history.sender import Sender
 
 _NICE: Final = 10
+_PATIENCE_S: Final = 20.0
+"""Less than a broker waits for an answer, so that it hears what the matter is."""
 
 
 class _WithoutPandas(MetaPathFinder):
@@ -49,7 +51,8 @@ def main() -> None:
     frame = receive(sock)
     if frame is not None:
         start = Start.from_body(frame[1])
-        Server(sock, sender, TableReader(start.spec, start.memory_bytes)).run()
+        reader = TableReader(start.spec, start.memory_bytes, patience_s=_PATIENCE_S)
+        Server(sock, sender, reader).run()
     # Threads may still read for a broker that is gone.
     os._exit(0)
 

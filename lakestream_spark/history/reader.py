@@ -56,9 +56,11 @@ T = TypeVar("T")
 class TableReader:
     """All tables of a catalog; every call blocks, and may come from any thread."""
 
-    def __init__(self, spec: CatalogSpec, memory_bytes: int) -> None:
+    def __init__(
+        self, spec: CatalogSpec, memory_bytes: int, *, patience_s: float | None = None
+    ) -> None:
         self.tally: Final = Tally()
-        self._plans = Plans(spec, tally=self.tally)
+        self._plans = Plans(spec, tally=self.tally, patience_s=patience_s)
         self._shelf = Shelf(memory_bytes // _SECTIONS_SHARE, self.tally)
         self._blocks = BlockCache(memory_bytes // _BLOCKS_SHARE)
         self._ahead = ReadAhead(self._blocks, self._upcoming, _packed, self.tally)

@@ -1,5 +1,6 @@
 """Plans of a table while its metadata changes, is not there, or cannot be asked for."""
 
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from pyiceberg.manifest import ManifestEntry, ManifestFile
 from pyiceberg.table import Table
 
 from lakestream_spark.core.errors import Unavailable
+from lakestream_spark.history import plans as module
 from lakestream_spark.history.plans import TopicPlan
 from lakestream_spark.history.tally import Tally, Timed
 from lakestream_spark.metadata.topics import Topic
@@ -97,6 +99,59 @@ def test_a_catalog_that_is_silent_takes_no_plan_away_and_lets_nobody_go_beyond_i
     with pytest.raises(Unavailable):
         plans.newer()
     assert plans.newer().end(0) == 3
+
+
+class Slow(Told):
+    """A catalog that takes its time while it is told to."""
+
+    def __init__(self, tables: StreamCatalog) -> None:
+        super().__init__(tables)
+        self.goes_on = threading.Event()
+        self.goes_on.set()
+        self.asked = 0
+
+    def load_lawful(self, layout: Any) -> Table | None:
+        self.asked += 1
+        assert self.goes_on.wait(60)
+        return super().load_lawful(layout)
+
+
+def test_offsets_that_are_planned_are_read_while_a_look_for_a_newer_plan_takes_long(
+    tables: StreamCatalog, files: TableFiles, two_rows: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_WAIT_AFTER_S", 0.05)
+    now, slow = [100.0], Slow(tables)
+    plans = TopicPlan(slow, files.layout, lambda: now[0], Tally(), 0.05)  # type: ignore[arg-type]
+    known = plans.current()
+    append_rows(tables, files, rows(2, [b"c"]), start=2, end=3)
+    slow.goes_on.clear()
+    for _ in range(5):
+        now[0] += 11
+        assert plans.current() is known
+        with pytest.raises(Unavailable, match="still being looked at"):
+            plans.newer()
+    now[0] += 6
+    with pytest.raises(Unavailable, match="still being looked at"):
+        plans.current()
+    assert slow.asked == 2, "the first look, and one for all who wait"
+    slow.goes_on.set()
+    plans.close()
+    assert plans.newer().end(0) == 3
+
+
+def test_a_look_goes_on_when_nobody_waits_for_it_any_more(
+    tables: StreamCatalog, files: TableFiles, two_rows: None
+) -> None:
+    slow = Slow(tables)
+    slow.goes_on.clear()
+    now = [100.0]
+    plans = TopicPlan(slow, files.layout, lambda: now[0], Tally(), 0.05)  # type: ignore[arg-type]
+    with pytest.raises(Unavailable, match="still being looked at"):
+        plans.current()
+    slow.goes_on.set()
+    plans.close()
+    assert plans.current().end(0) == 2
+    assert slow.asked == 1
 
 
 def test_a_metadata_file_is_planned_once(

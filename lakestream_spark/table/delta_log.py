@@ -6,7 +6,7 @@ marks, the Iceberg sequence number it mirrors and its own Delta version: a log w
 is not the marked one was written to by somebody else.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from lakestream_spark.core.errors import Corrupt, Rejected, Unavailable
 from lakestream_spark.core.ids import TopicId
 from lakestream_spark.table.columns import PARTITION
 from lakestream_spark.table.delta_damage import LogFolder
+from lakestream_spark.table.delta_options import storage_options
 from lakestream_spark.table.places import canonical
 
 CONFIGURATION: Final = {
@@ -33,18 +34,6 @@ CONFIGURATION: Final = {
 _REMEDY: Final = "lakestream maintain --once, which sets it aside and makes it anew"
 _LONGEST: Final = 200
 _PROTECTION: Final = ("delta.appendOnly", "delta.deletedFileRetentionDuration")
-
-_S3_OPTIONS: Final = {
-    "s3.endpoint": "aws_endpoint",
-    "s3.access-key-id": "aws_access_key_id",
-    "s3.secret-access-key": "aws_secret_access_key",
-    "s3.session-token": "aws_session_token",
-    "s3.region": "aws_region",
-    "client.access-key-id": "aws_access_key_id",
-    "client.secret-access-key": "aws_secret_access_key",
-    "client.session-token": "aws_session_token",
-    "client.region": "aws_region",
-}
 _UPKEEP_DOES_IT: Final = PostCommitHookProperties(
     create_checkpoint=False, cleanup_expired_logs=False
 )
@@ -63,27 +52,15 @@ def uri(table: Table) -> str:
     return canonical(table.location())
 
 
-def storage_options(table: Table) -> dict[str, str]:
-    """From the properties with which pyiceberg reaches the files."""
-    if not table.location().startswith(("s3://", "s3a://")):
-        return {}
-    properties: Mapping[str, str] = {k: str(v) for k, v in table.io.properties.items()}
-    # s3.* is the more special one, so it is taken last.
-    options = {
-        _S3_OPTIONS[key]: properties[key] for key in reversed(_S3_OPTIONS) if key in properties
-    }
-    options["aws_conditional_put"] = "etag"
-    if options.get("aws_endpoint", "").startswith("http://"):
-        options["aws_allow_http"] = "true"
-    if properties.get("s3.force-virtual-addressing", "").lower() == "true":
-        options["aws_virtual_hosted_style_request"] = "true"
-    return options
+def options(table: Table) -> dict[str, str]:
+    """How delta-rs reaches the table's files."""
+    return storage_options(table.location(), table.io.properties)
 
 
 def open_log(table: Table) -> DeltaTable | None:
     """The log at its newest version; None if there is none, `Corrupt` if it cannot be one."""
     try:
-        log = DeltaTable(uri(table), storage_options=storage_options(table))
+        log = DeltaTable(uri(table), storage_options=options(table))
     except TableNotFoundError:
         return None
     except (DeltaError, OSError) as error:
@@ -113,7 +90,7 @@ def create_log(table: Table) -> None:
             partition_by=[PARTITION],
             name=table.name()[-1],
             configuration=CONFIGURATION,
-            storage_options=storage_options(table),
+            storage_options=options(table),
             # Tried again it would land behind what another process wrote, as a second beginning.
             commit_properties=CommitProperties(max_commit_retries=0),
         )

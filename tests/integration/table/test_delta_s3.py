@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from lakestream_spark.table import delta_log
 from lakestream_spark.table.columns import OFFSET
 from lakestream_spark.table.delta import Outcome, mirror
-from lakestream_spark.table.delta_log import storage_options
 from lakestream_spark.table.upkeep import delta_care, orphans
 from lakestream_spark.table.upkeep.folder import TableFolder
 from lakestream_spark.table.upkeep.orphans import judge
@@ -53,7 +53,7 @@ def test_mirror_and_sweep_on_s3(orders):
 
 
 def test_secrets_come_from_the_catalog_and_writes_are_conditional(orders):
-    options = storage_options(orders.table)
+    options = delta_log.options(orders.table)
     assert options["aws_conditional_put"] == "etag"
-    assert options["aws_allow_http"] == "true"
+    assert options["allow_http"] == "true"
     assert options["aws_access_key_id"] == orders.spec.properties["s3.access-key-id"]

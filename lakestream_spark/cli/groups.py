@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from lakestream_spark.cli.broker_address import bootstrap, broker_option
+from lakestream_spark.cli.consent import require_consent
 from lakestream_spark.cli.group_seek import group_argument, seek
 from lakestream_spark.cli.group_state import Groups, GroupState, PartitionLag
 from lakestream_spark.cli.options import Loaded, settings_options
@@ -75,8 +76,7 @@ def delete(loaded: Loaded, name: str, broker: str | None, yes: bool) -> None:
     """Forget a group and its offsets; one with members is refused."""
     groups = Groups(bootstrap(loaded.settings, broker))
     groups.get(name)
-    if not yes:
-        click.confirm(f"delete group {name} and its offsets?", abort=True)
+    require_consent(f"delete group {name} and its offsets?", given=yes)
     groups.delete(name)
     click.echo(f"deleted group {name}")
 

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from lakestream_spark.cli.asking import ask
+from lakestream_spark.cli.consent import require_consent
 from lakestream_spark.cli.options import Loaded, settings_options
 from lakestream_spark.cli.output import cell, console, grid, titled
 from lakestream_spark.metadata import Metadata
@@ -142,9 +143,12 @@ def alter(
     async def altered(metadata: Metadata) -> None:
         topic = await metadata.topics.get(name)
         if wanted or deleted:
-            await metadata.topics.change_config(topic.id, changed)
+            # Tried before anything is changed: what is refused leaves the topic as it was.
+            await metadata.topics.change_config(topic.id, changed, validate_only=True)
         if partitions is not None:
             await metadata.topics.add_partitions(topic.id, partitions)
+        if wanted or deleted:
+            await metadata.topics.change_config(topic.id, changed)
 
     ask(loaded.settings, altered)
     click.echo(f"changed topic {name}")
@@ -159,8 +163,7 @@ def delete(loaded: Loaded, name: str, yes: bool) -> None:
     found = ask(loaded.settings, lambda metadata: metadata.topics.get(name))
     drops = TopicConfig.of(found.config).drop_table_on_delete
     fate = "its table is dropped" if drops else "its table is kept"
-    if not yes:
-        click.confirm(f"delete topic {name} and all its records ({fate})?", abort=True)
+    require_consent(f"delete topic {name} and all its records ({fate})?", given=yes)
     ask(loaded.settings, lambda metadata: metadata.topics.delete(found.id))
     click.echo(f"deleted topic {name}; {fate}")
 

@@ -1,4 +1,5 @@
 import json
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,32 @@ def test_people_see_topics_in_a_table(shell: Shell) -> None:
 def test_wrong_input_gets_a_sentence(shell: Shell, words: tuple[str, ...], sentence: str) -> None:
     shell.ask("create", "orders", "--partitions", "2")
     assert sentence in shell.ask(*words, code=2)
+
+
+@pytest.mark.parametrize(
+    ("config", "partitions"),
+    [("retention.ms=5", "1"), ("retention.ms=5", "2"), ("retention.ms=x", "3"), ("foo=1", "3")],
+)
+def test_a_change_of_two_things_of_which_one_is_refused_changes_nothing(
+    shell: Shell, config: str, partitions: str
+) -> None:
+    shell.ask("create", "orders", "--partitions", "2")
+    before = shell.describe("orders")
+    shell.ask("alter", "orders", "--config", config, "--partitions", partitions, code=2)
+    assert shell.describe("orders") == before
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "said"),
+    [("", 2, "nobody is there to answer: add --yes"), ("n\n", 130, ""), ("y\n", 0, "deleted")],
+)
+def test_a_deletion_asks_and_says_how_to_answer_where_nobody_does(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, answer: str, code: int, said: str
+) -> None:
+    shell.ask("create", "orders")
+    monkeypatch.setattr("sys.stdin", StringIO(answer))
+    assert said in shell.ask("delete", "orders", code=code)
+    assert ("orders" in shell.ask("list")) == (code != 0)
 
 
 def test_the_settings_of_topics_are_listed_with_their_defaults(

@@ -27,6 +27,7 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 30.0
 _STEADY_S: Final = 60.0
+_LAST_PORT: Final = 65_535
 _FINAL_CODES: Final = (0, 2, 4)
 """Stopped, refused, replaced: starting again would change nothing."""
 
@@ -40,6 +41,7 @@ def supervise(
 ) -> int:
     """Run `count` brokers until all have ended; the exit code of the first that failed, or 0."""
     _check_shared(settings)
+    _check_ports(settings, count)
     log = settings.log
     configure(level=log.level, form=log.format, context={"broker": "supervisor"})
     own = _quiet(settings) if with_compaction else settings
@@ -225,3 +227,14 @@ def _check_shared(settings: Settings) -> None:
     for key, url in places.items():
         if url.startswith("memory://") or url in ("sqlite://", "sqlite:///"):
             raise Misconfigured(f"several workers cannot share {key} = {url}: it is in memory")
+
+
+def _check_ports(settings: Settings, count: int) -> None:
+    first = {"broker.port": settings.broker.port, "broker.admin_port": settings.broker.admin_port}
+    for key, port in first.items():
+        last = port + count - 1
+        if port and last > _LAST_PORT:
+            raise Misconfigured(
+                f"{count} workers need ports up to {last} from {key} = {port} on, and the last "
+                f"is {_LAST_PORT}: begin lower, or with 0 for free ones"
+            )

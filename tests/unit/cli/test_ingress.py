@@ -75,6 +75,15 @@ def test_workers_cannot_share_what_is_in_memory(tmp_path, refused, setting):
     assert setting.partition("=")[0] in sentence
 
 
+@pytest.mark.parametrize(
+    ("flag", "setting"), [("--port", "broker.port"), ("--admin-port", "broker.admin_port")]
+)
+def test_workers_for_whom_there_are_not_enough_ports_are_refused(tmp_path, refused, flag, setting):
+    sentence = refused(tmp_path / "data", flag, "65534", "--workers", "3")
+    assert f"3 workers need ports up to 65536 from {setting} = 65534 on" in sentence
+    assert not (tmp_path / "data").exists()
+
+
 def settings(**flags: str) -> Settings:
     entries = [
         Entry(key=key.replace("__", "."), value=value, origin="test")

@@ -14,7 +14,14 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from lakestream_spark.core.clock import Clock
-from lakestream_spark.core.errors import Corrupt, LostFile, RedTable, Rejected, Unavailable
+from lakestream_spark.core.errors import (
+    Corrupt,
+    LostFile,
+    OffsetOutOfRange,
+    RedTable,
+    Rejected,
+    Unavailable,
+)
 from lakestream_spark.metadata import Metadata
 from lakestream_spark.metadata.cells import CELL_BITS, Cell, TableChange
 from lakestream_spark.metadata.tables import Quarantined
@@ -128,6 +135,7 @@ async def pin(site: Site, topic: Topic, asked: Asked) -> Pinned:
             await _refuse_unfinished(site, topic, table)
             _refuse_ends(differing[0], ends, in_table, table)
         await site.clock.sleep(_REST_S)
+    _refuse_beyond(asked, ends)
     changes = list(ledger.changes)
     if table is not None:
         with reading(table):
@@ -147,6 +155,17 @@ async def pin(site: Site, topic: Topic, asked: Asked) -> Pinned:
         quarantined=await site.metadata.tables.quarantined(topic.id),
         expected=expected,
     )
+
+
+def _refuse_beyond(asked: Asked, ends: Mapping[int, PartitionEnds]) -> None:
+    """Raises `OffsetOutOfRange` for what no partition has yet; of an empty log all is nothing."""
+    last = max(own.high_watermark for partition, own in ends.items() if partition in asked)
+    if asked.first and asked.first >= last:
+        raise OffsetOutOfRange(
+            "there is nothing to compare: the log ends before the first offset asked for",
+            first=asked.first,
+            high_watermark=last,
+        )
 
 
 async def _refuse_unfinished(site: Site, topic: Topic, table: Table | None) -> None:

@@ -60,6 +60,7 @@ def test_a_whole_topic_gets_its_certificate(platform: Platform) -> None:
     [
         (("--partition", "7"), "the topic has no such partition"),
         (("--from", "10", "--to", "10"), "nothing lies between these offsets"),
+        (("--from", "100000"), "the log ends before the first offset asked for"),
     ],
 )
 def test_what_is_not_there_cannot_be_verified(

@@ -1,4 +1,4 @@
-"""Tables that nobody brings on: late, and no compaction runs, or one that does not keep up.
+"""Which topics of `lakestream status` are stalled, by the compactions that live.
 
 What always holds: a job counts as live only when its beat was seen to move; nobody waits for that
 unless a topic is late.
@@ -6,23 +6,14 @@ unless a topic is late.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from typing import Final
 
 from lakestream_spark.cli.topic_status import TopicStatus
 from lakestream_spark.core.clock import Clock
 from lakestream_spark.metadata.jobs import Job, Jobs
-from lakestream_spark.metadata.lateness import is_stalled
+from lakestream_spark.metadata.stalls import COMPACTION, stall_of
 
-_KIND: Final = "compact"
 _POLL_S: Final = 0.1
-_NONE_RUNS: Final = (
-    "no compaction is running for it: start `lakestream up`, or `lakestream compact`"
-)
-_NOT_ENOUGH: Final = (
-    "the compaction that runs does not keep up: look into its log, give it more cores "
-    "(compact.master), or start another `lakestream compact`"
-)
 
 
 async def with_stalls(
@@ -37,14 +28,10 @@ async def with_stalls(
 
 def judged(status: TopicStatus, live: Sequence[Job], now_ms: int) -> TopicStatus:
     """With the sentence of its stall, if it is stalled and was not red before."""
-    own = [job for job in live if fnmatchcase(status.topic, job.about.get("topics", "*"))]
-    tended_ms = max((now_ms - job.started_ms for job in own), default=None)
-    if status.is_red or not is_stalled(status.lag_ms, status.lag_target_ms, tended_ms):
+    stall = stall_of(status.topic, status.lag_ms, status.lag_target_ms, live, now_ms)
+    if status.is_red or stall is None:
         return status
-    behind = f"its table is {status.lag_seconds:,.0f} s behind its stream"
-    asked = f"lakestream.table.lag.ms asks for {status.lag_target_seconds:g} s"
-    why = _NOT_ENOUGH if own else _NONE_RUNS
-    return replace(status, problems=(f"{behind}, {asked}, and {why}",))
+    return replace(status, problems=(f"{stall.sentence}: {stall.remedy}",))
 
 
 async def beating(jobs: Jobs, clock: Clock, session_s: float) -> list[Job]:
@@ -60,4 +47,4 @@ async def beating(jobs: Jobs, clock: Clock, session_s: float) -> list[Job]:
 
 
 async def _compactions(jobs: Jobs) -> list[Job]:
-    return [job for job in await jobs.list() if job.kind == _KIND]
+    return [job for job in await jobs.list() if job.kind == COMPACTION]

@@ -8,7 +8,8 @@ GET only; every answer under `/api` is JSON, for scripts as well:
 - `/api/status`: `now_ms`, `node_id`, and the lists `topics`, `groups`, `brokers`, `jobs` and
   `problems`. Offsets of a topic are sums over its partitions; `records_per_s` and `bytes_per_s` are
   those of the last seconds, null until they are known; `quarantined` counts the batches that were
-  set aside; it and `table` are null until the table was looked at.
+  set aside; it and `table` are null until the table was looked at. A table that nobody brings on is
+  a problem as well, as `lakestream status` says it.
 - `/api/topic?topic=T`: the borders of every partition, the topic's settings, and its table with
   the newest snapshots.
 - `/api/record?topic=T&partition=P&offset=N`: the first record at the offset or after it; with

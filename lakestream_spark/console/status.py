@@ -1,11 +1,12 @@
 """Everything the page shows at once: one look at the metadata store for all who ask.
 
 What always holds: nothing here waits for a table or a catalog; topics are in the order of their
-names; numbers of a topic are sums over its partitions.
+names; numbers of a topic are sums over its partitions; a topic is red for the same reasons as in
+`lakestream status`, as soon as this broker has seen for some seconds which jobs live.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 from lakestream_spark.console.parts import Parts
 from lakestream_spark.console.rates import Rate, Rates
@@ -18,6 +19,7 @@ from lakestream_spark.metadata.jobs import Job
 from lakestream_spark.metadata.lateness import is_late
 from lakestream_spark.metadata.overview import GroupNow, PartitionNow
 from lakestream_spark.metadata.problems import Problem
+from lakestream_spark.metadata.stalls import Stall, stall_of
 from lakestream_spark.metadata.topic_config import TopicConfig
 from lakestream_spark.metadata.topics import Topic
 from lakestream_spark.wal.ports import PartitionEnds
@@ -35,10 +37,29 @@ class _Look(NamedTuple):
     rates: Mapping[TopicId, Rate]
     backlog: Mapping[TopicId, TopicBacklog]
     problems: Sequence[Problem]
+    jobs: Sequence[Job]
+    live: Sequence[Job]
 
-    @property
-    def red(self) -> frozenset[TopicId]:
-        return frozenset(problem.topic_id for problem in self.problems)
+    def lag_ms(self, topic: Topic) -> int:
+        backlog = self.backlog.get(topic.id)
+        return 0 if backlog is None else max(0, self.now_ms - backlog.oldest_ms)
+
+    def with_stalls(self, topics: Sequence[Topic]) -> Self:
+        """With a problem for each topic that is stalled while nothing else is wrong with it."""
+        red = {problem.topic_id for problem in self.problems}
+        stalls = [(topic, self._stall(topic)) for topic in topics if topic.id not in red]
+        new = [
+            Problem(topic.id, None, stall.sentence, stall.remedy, self._late_since_ms(topic))
+            for topic, stall in stalls
+            if stall is not None
+        ]
+        return self._replace(problems=[*self.problems, *new])
+
+    def _stall(self, topic: Topic) -> Stall | None:
+        return stall_of(topic.name, self.lag_ms(topic), _target_ms(topic), self.live, self.now_ms)
+
+    def _late_since_ms(self, topic: Topic) -> int:
+        return self.now_ms - self.lag_ms(topic) + _target_ms(topic)
 
 
 class Status:
@@ -53,16 +74,17 @@ class Status:
         """As it is now; raises what the metadata store raises."""
         metadata = self._parts.metadata
         topics = await metadata.topics.list()
-        look = await self._look()
+        look = (await self._look()).with_stalls(topics)
         self._tables.look(topics, {key: ends.table_end for key, ends in look.ends.items()})
-        names, red = {topic.id: topic.name for topic in topics}, look.red
+        names = {topic.id: topic.name for topic in topics}
+        red = {problem.topic_id for problem in look.problems}
         return {
             "now_ms": look.now_ms,
             "node_id": self._parts.node_id,
             "topics": [self._topic(topic, look, topic.id in red) for topic in topics],
             "groups": _groups(await metadata.overview.groups()),
             "brokers": await self._brokers(),
-            "jobs": [self._job(job) for job in await metadata.jobs.list()],
+            "jobs": [_job(job, is_live=job in look.live) for job in look.jobs],
             "problems": [_problem(each, names) for each in _newest_first(look.problems)],
             "tables_trouble": self._tables.trouble,
         }
@@ -101,18 +123,20 @@ class Status:
         now = clock.monotonic()
         moved = self._rates.moved(now, partitions)
         arrived = await metadata.overview.arrived(moved) if moved else {}
+        jobs = await metadata.jobs.list()
         return _Look(
             now_ms=clock.wall_ms(),
             ends=_sums(partitions),
             rates=self._rates.take(now, partitions, arrived),
             backlog=await metadata.backlog.pending(),
             problems=await metadata.problems.list(),
+            jobs=jobs,
+            live=[job for job in jobs if self._is_live(job)],
         )
 
     def _topic(self, topic: Topic, look: _Look, is_red: bool) -> dict[str, Any]:
         ends = look.ends.get(topic.id, _NO_ENDS)
-        rate, backlog = look.rates.get(topic.id), look.backlog.get(topic.id)
-        lag_ms = 0 if backlog is None else max(0, look.now_ms - backlog.oldest_ms)
+        rate, lag_ms = look.rates.get(topic.id), look.lag_ms(topic)
         facts = self._tables.known(topic.id)
         return {
             "name": topic.name,
@@ -143,17 +167,21 @@ class Status:
             for row in await self._parts.metadata.brokers.list()
         ]
 
-    def _job(self, job: Job) -> dict[str, Any]:
+    def _is_live(self, job: Job) -> bool:
         silent_s = self._parts.metadata.jobs.still_s(job)
         every_s = float(job.about.get("every_s", 0.0))
-        return {
-            "id": job.id,
-            "kind": job.kind,
-            "topics": job.about.get("topics", "*"),
-            "started_ms": job.started_ms,
-            "last_success_ms": job.last_success_ms,
-            "live": silent_s < max(_SILENT_S, _SILENT_ROUNDS * every_s),
-        }
+        return silent_s < max(_SILENT_S, _SILENT_ROUNDS * every_s)
+
+
+def _job(job: Job, *, is_live: bool) -> dict[str, Any]:
+    return {
+        "id": job.id,
+        "kind": job.kind,
+        "topics": job.about.get("topics", "*"),
+        "started_ms": job.started_ms,
+        "last_success_ms": job.last_success_ms,
+        "live": is_live,
+    }
 
 
 def _sums(partitions: Sequence[PartitionNow]) -> dict[TopicId, PartitionEnds]:
@@ -166,7 +194,11 @@ def _sums(partitions: Sequence[PartitionNow]) -> dict[TopicId, PartitionEnds]:
 
 
 def _state(topic: Topic, lag_ms: int) -> str:
-    return "late" if is_late(lag_ms, TopicConfig.of(topic.config).table_lag_ms) else "well"
+    return "late" if is_late(lag_ms, _target_ms(topic)) else "well"
+
+
+def _target_ms(topic: Topic) -> int:
+    return TopicConfig.of(topic.config).table_lag_ms
 
 
 def _groups(rows: Sequence[GroupNow]) -> list[dict[str, Any]]:

@@ -1,6 +1,7 @@
 """The status page's answers on real stores: what it shows, and to whom."""
 
 import asyncio
+import time
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from concurrent.futures import Future
@@ -12,6 +13,7 @@ import pytest
 
 from lakestream_spark.core.ids import TopicPartition
 from lakestream_spark.groups.slots import lease_name, slot_of
+from lakestream_spark.metadata.database import Execute, Transaction
 from lakestream_spark.metadata.group_offsets import Commit, Committed
 from lakestream_spark.metadata.jobs import Job
 from lakestream_spark.metadata.problems import Problem
@@ -106,6 +108,32 @@ async def test_groups_brokers_jobs_and_problems_are_shown(page: Page) -> None:
     assert (shown["topic"], shown["partition"], shown["offset"]) == ("orders", 0, 3)
     assert (shown["sentence"], shown["remedy"]) == ("it is broken", "mend it")
     assert found["topics"][0]["state"] == "red"
+
+
+async def test_a_late_table_is_red_unless_a_compaction_has_just_begun(page: Page) -> None:
+    await send(page, "orders", Sent(None, b"v"))
+    metadata = page.broker.metadata
+    await metadata.database.run(_an_hour_older())
+    # Another kind, other topics: nobody brings this table on.
+    now_ms = int(time.time() * 1000)
+    for kind, topics in (("maintain", "*"), ("compact", "pay*")):
+        about = {"topics": topics}
+        await metadata.jobs.beat(Job(id=kind, kind=kind, started_ms=now_ms, about=about))
+    found = await page.status()
+    (problem,) = found["problems"]
+    assert (found["topics"][0]["state"], problem["topic"]) == ("red", "orders")
+    assert "behind its stream, lakestream.table.lag.ms asks for 60 s" in problem["sentence"]
+    assert problem["sentence"].endswith("no compaction is running for it")
+    assert problem["remedy"] == "start `lakestream up`, or `lakestream compact`"
+    await metadata.jobs.beat(Job(id="new", kind="compact", started_ms=now_ms, about={}))
+    async with asyncio.timeout(SOON_S):
+        while (found := await page.status())["problems"]:
+            await asyncio.sleep(0.1)
+    assert found["topics"][0]["state"] == "late"
+
+
+def _an_hour_older() -> Transaction[None]:
+    yield Execute("UPDATE segments SET created_ms = created_ms - 3600000")
 
 
 async def test_batches_that_were_set_aside_are_counted_with_a_table_or_without(page: Page) -> None:

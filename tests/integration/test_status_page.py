@@ -154,7 +154,32 @@ async def test_the_seam_the_groups_the_jobs_and_the_problems_are_shown_as_they_a
         own = row(tab, "partition 0", "partitions").locator(".bar")
         await expect(own).to_have_attribute("aria-label", told)
         await expect(tab.locator("#topic-sums-Setaside")).to_have_text("2")
+        await check_labels(tab, "partition 0", ["table end 30", "start 10", "high watermark 40"])
     assert seen.complaints == []
+
+
+async def check_labels(tab: Tab, partition: str, labels: list[str]) -> None:
+    """Each stands where its offset is on the bar."""
+    own = row(tab, partition, "partitions")
+    seam, start, end = [await own.get_by_text(label, exact=True).bounding_box() for label in labels]
+    in_table, in_wal = [await each.bounding_box() for each in await own.locator(".bar span").all()]
+    assert start["x"] == pytest.approx(in_table["x"], abs=1)
+    assert end["x"] + end["width"] == pytest.approx(in_wal["x"] + in_wal["width"], abs=1)
+    share = in_table["width"] / (in_table["width"] + in_wal["width"])
+    assert seam["x"] + share * seam["width"] == pytest.approx(in_wal["x"], abs=3)
+
+
+async def test_the_label_of_the_table_end_stays_on_the_bar(page: Page, browser: Browser) -> None:
+    await page.broker.metadata.topics.create("empty")
+    await send(page, "new", *map(order, range(3)))
+    async with opened(browser, page.url) as (tab, _):
+        for topic, end in (("empty", 0), ("new", 3)):
+            await tab.goto(f"{page.url}/{at(view='topic', topic=topic)}")
+            own = row(tab, "partition 0", "partitions")
+            await expect(own).to_contain_text(f"high watermark {end}")
+            seam = await own.get_by_text("table end 0", exact=True).bounding_box()
+            bar = await own.locator(".bar").bounding_box()
+            assert seam["x"] == pytest.approx(bar["x"], abs=1)
 
 
 async def test_records_are_browsed_across_the_seam(

@@ -70,12 +70,16 @@ function toTopic(name) {
 const emptyBar = el("div", null, el("div", { class: "bar", role: "img" },
   el("span", { class: "in-table" }), el("span", { class: "in-wal" })));
 
+// The table end's label stands over the seam: as far from both sides as the seam is, never beyond.
 function bar(withEnds) {
   const node = emptyBar.cloneNode(true);
   const own = node.firstChild;
   const [inTable, inWal] = own.children;
-  const ends = withEnds ? [el("span"), el("span"), el("span")] : [];
-  if (withEnds) node.append(el("div", { class: "ends" }, ...ends));
+  const [before, tableEnd, after, start, end] = Array.from({ length: 5 }, () => el("span"));
+  if (withEnds) {
+    node.prepend(el("div", { class: "ends" }, before, tableEnd, after));
+    node.append(el("div", { class: "ends" }, start, end));
+  }
   node.show = (each) => {
     const told = `log start ${count(each.log_start)}, table end ${count(each.table_end)}, high watermark ${count(each.high_watermark)}`;
     if (own.title === told) return;
@@ -88,9 +92,11 @@ function bar(withEnds) {
       part.classList.toggle("some", size > 0);
     }
     if (!withEnds) return;
-    ends[0].textContent = `start ${count(each.log_start)}`;
-    ends[1].textContent = `table end ${count(each.table_end)}`;
-    ends[2].textContent = `high watermark ${count(each.high_watermark)}`;
+    before.style.flexGrow = inTable.style.flexGrow;
+    after.style.flexGrow = kept + tail ? inWal.style.flexGrow : 1;
+    tableEnd.textContent = `table end ${count(each.table_end)}`;
+    start.textContent = `start ${count(each.log_start)}`;
+    end.textContent = `high watermark ${count(each.high_watermark)}`;
   };
   return node;
 }

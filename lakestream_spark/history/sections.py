@@ -2,7 +2,8 @@
 
 A section of one row group in offset order is decoded from front to back by cursors that stay open,
 so that a reader who goes on costs each row once. Other engines may leave rows in any order and
-files that overlap: such a section is read window by window of offsets, each of them sorted.
+files that overlap: such a section is read window by window of offsets, each of them sorted. Where
+its rows lie is found out once; a row group without rows in a window is not opened for it.
 
 What always holds: a block has every row of its offsets [first, next) that the plan knows.
 """
@@ -10,6 +11,7 @@ What always holds: a block has every row of its offsets [first, next) that the p
 import threading
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple, Protocol
 
 import numpy as np
@@ -18,6 +20,7 @@ from pyiceberg.io import FileIO
 
 from lakestream_spark.history.groups import Group, GroupSpan, LiveRows, live_rows
 from lakestream_spark.history.parquet import GroupCursor
+from lakestream_spark.history.windows import ROW_BYTES, RowsByWindow
 from lakestream_spark.kafka.arrow.layout import Longs
 from lakestream_spark.table.columns import ARROW_SCHEMA
 
@@ -27,6 +30,8 @@ _WINDOW_BYTES: Final = 8 * BLOCK_BYTES
 _MIN_BLOCK_ROWS: Final = 64
 _MAX_BLOCK_ROWS: Final = 64 * 1024
 _MAX_CURSORS: Final = 3
+_MAX_AT_ONCE: Final = 4
+"""So many row groups of a window are decoded at once: most of it is waiting for a store."""
 
 
 class RowBlock(NamedTuple):
@@ -53,14 +58,14 @@ class Section(Protocol):
 
 
 def open_section(
-    io: FileIO, span: GroupSpan, partition: int, deleted: Mapping[str, Longs]
+    io: FileIO, span: GroupSpan, partition: int, deleted: Mapping[str, Longs], memory_bytes: int
 ) -> Section:
     """The way to read these row groups that their own rows allow."""
     if len(span.groups) > 1:
-        return MixedSection(io, span, partition, deleted)
+        return MixedSection(io, span, partition, deleted, memory_bytes)
     live = live_rows(io, span.groups[0], partition, deleted)
     if np.any(live.offsets[1:] <= live.offsets[:-1]):
-        return MixedSection(io, span, partition, deleted)
+        return MixedSection(io, span, partition, deleted, memory_bytes)
     return OrderedSection(io, span.groups[0], live)
 
 
@@ -122,10 +127,18 @@ class OrderedSection:
 
 
 class MixedSection:
-    """Row groups that overlap, or one whose rows are in no order."""
+    """Row groups that overlap, or one whose rows are in no order.
+
+    Which rows are in which window is kept, unless that would take more than `memory_bytes`.
+    """
 
     def __init__(
-        self, io: FileIO, span: GroupSpan, partition: int, deleted: Mapping[str, Longs]
+        self,
+        io: FileIO,
+        span: GroupSpan,
+        partition: int,
+        deleted: Mapping[str, Longs],
+        memory_bytes: int,
     ) -> None:
         self._io = io
         self._span = span
@@ -133,6 +146,10 @@ class MixedSection:
         self._deleted = deleted
         size = sum(group.raw_bytes for group in span.groups)
         self._window = max(1, _WINDOW_BYTES * (span.last - span.first + 1) // max(1, size))
+        self._keeps = index_bytes(span) <= memory_bytes
+        self._by_window: dict[int, RowsByWindow] = {}
+        largest = max(group.stored_bytes for group in span.groups)
+        self._at_once = max(1, min(_MAX_AT_ONCE, memory_bytes // max(1, largest)))
 
     @property
     def last(self) -> int:
@@ -145,20 +162,25 @@ class MixedSection:
 
     def load(self, block: int) -> RowBlock:
         first, after = self._span.first + block * self._window, self.border(block)
-        own = [g for g in self._span.groups if g.offsets.first < after and g.offsets.last >= first]
-        pieces = [piece for group in own for piece in self._rows_of(group, first, after)]
+        own = [
+            number
+            for number, group in enumerate(self._span.groups)
+            if group.offsets.first < after and group.offsets.last >= first
+        ]
+        with ThreadPoolExecutor(self._at_once, thread_name_prefix="window") as pool:
+            found = pool.map(lambda number: self._rows_of(number, block), own)
+            pieces = [piece for pieces in found for piece in pieces]
         rows = pa.concat_tables(pieces) if pieces else ARROW_SCHEMA.empty_table()
         return RowBlock(rows, first, after)
 
     def border(self, block: int) -> int:
         return min(self._span.first + (block + 1) * self._window, self._span.last + 1)
 
-    def _rows_of(self, group: Group, first: int, after: int) -> list[pa.Table]:
-        live = live_rows(self._io, group, self._partition, self._deleted)
-        wanted = np.flatnonzero((live.offsets >= first) & (live.offsets < after))
-        if not len(wanted):
+    def _rows_of(self, number: int, window: int) -> list[pa.Table]:
+        group = self._span.groups[number]
+        rows = self._windows_of(number).rows_in(window)
+        if not len(rows):
             return []
-        rows = wanted if live.rows is None else live.rows[wanted]
         size = _rows_in(BLOCK_BYTES, group.raw_bytes, group.rows)
         cursor = GroupCursor(self._io, group.footer, group.number, size)
         pieces = []
@@ -170,6 +192,22 @@ class MixedSection:
                 pieces.append(table.take(rows[low:high] - begin).cast(ARROW_SCHEMA))
         cursor.close()
         return pieces
+
+    def _windows_of(self, number: int) -> RowsByWindow:
+        known = self._by_window.get(number)
+        if known is None:
+            group = self._span.groups[number]
+            live = live_rows(self._io, group, self._partition, self._deleted)
+            known = RowsByWindow.of(live, self._span.first, self._window)
+            if self._keeps:
+                # Two threads that come here at once find the same.
+                self._by_window[number] = known
+        return known
+
+
+def index_bytes(span: GroupSpan) -> int:
+    """What it takes to know the place of every row."""
+    return ROW_BYTES * sum(group.rows for group in span.groups)
 
 
 def _rows_in(size: int, raw_bytes: int, rows: int) -> int:

@@ -7,16 +7,19 @@ from collections.abc import Callable, Hashable, Sequence
 from operator import attrgetter
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from lakestream_spark.history.groups import Group, GroupSpan, spans_of
+from lakestream_spark.history.groups import GroupSpan, spans_of
 from lakestream_spark.history.parquet import Footers
 from lakestream_spark.history.plan import FileSpan, Plan
-from lakestream_spark.history.sections import Section, open_section
+from lakestream_spark.history.sections import Section, index_bytes, open_section
 from lakestream_spark.history.tally import Counted, Tally
 from lakestream_spark.table.places import canonical
 
 _MAX_SPLIT: Final = 1024
 _LOCAL_BYTES: Final = 4 * 1024 * 1024
 """An open local file holds a few pages; of others whole row groups are in memory."""
+
+_SECTION_SHARE: Final = 2
+"""Of the memory, at most, is for one section to know where its rows lie."""
 
 V = TypeVar("V")
 
@@ -60,6 +63,7 @@ class Shelf:
         self.footers: Final = Footers()
         self._tally = tally or Tally()
         self._split: Recent[Sequence[GroupSpan]] = Recent(_MAX_SPLIT)
+        self._room = memory_bytes // _SECTION_SHARE
         self._sections: Recent[Section] = Recent(memory_bytes)
 
     def at_or_after(self, plan: Plan, partition: int, offset: int) -> Found | None:
@@ -99,12 +103,16 @@ class Shelf:
 
         def make() -> Section:
             self._tally.add(Counted.ROW_GROUPS, len(span.groups))
-            return open_section(plan.io, span, partition, plan.deleted)
+            return open_section(plan.io, span, partition, plan.deleted, self._room)
 
-        return Found(self._sections.get(key, make, _weight(span.groups[0])), key)
+        return Found(self._sections.get(key, make, _weight(span, self._room)), key)
 
 
-def _weight(group: Group) -> int:
+def _weight(span: GroupSpan, room: int) -> int:
+    if len(span.groups) > 1:
+        kept = index_bytes(span)
+        return max(_LOCAL_BYTES, kept if kept <= room else 0)
+    (group,) = span.groups
     if canonical(group.footer.path).startswith("/"):
         return _LOCAL_BYTES
     return max(_LOCAL_BYTES, group.stored_bytes)

@@ -1,7 +1,8 @@
 """How commands print for people: a console, a grid, and text that others wrote.
 
 What always holds: a name or a value is printed as it is, never read as markup or as an emoji; what
-a terminal would obey is shown as an escape; in a file or a pipe one row is one line.
+a terminal would obey is shown as an escape; nothing is cut out where a terminal is narrow; in a
+file or a pipe one row is one line.
 """
 
 from typing import Final, TextIO
@@ -23,8 +24,11 @@ def console(out: TextIO | None = None) -> Console:
 
 
 def grid(*heads: str) -> Grid:
-    """A table without lines, for `add_row` with cells."""
-    return Grid(*map(visible, heads), box=None, pad_edge=False, show_header=any(heads))
+    """A table without lines, for `add_row` with cells; what is too wide goes on below."""
+    rows = Grid(box=None, pad_edge=False, show_header=any(heads))
+    for head in heads:
+        rows.add_column(visible(head), overflow="fold")
+    return rows
 
 
 def cell(text: str, style: str = "") -> Text:

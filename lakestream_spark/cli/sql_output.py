@@ -1,17 +1,26 @@
 """The rows of an answer as a grid, as CSV or as JSON.
 
-What always holds: JSON is one document, written row by row.
+What always holds: JSON is one document, written row by row; on a terminal that is too narrow for a
+grid, a row is some lines, and no value is cut.
 """
 
 import csv
 import json
 from collections.abc import Iterator, Sequence
 from enum import Enum, auto
-from typing import Any, TextIO
+from typing import Any, Final, TextIO
+
+from rich.cells import cell_len
+from rich.table import Table as Grid
+from rich.text import Text
 
 from lakestream_spark.cli.output import cell, console, grid
 from lakestream_spark.cli.plain_values import plain, shown
 from lakestream_spark.sql.lake import Answer
+
+_BETWEEN: Final = 2
+_WORD: Final = 24
+"""Longer ones may be parted."""
 
 
 class Form(Enum):
@@ -50,10 +59,39 @@ class _Limited:
 
 
 def _write_grid(columns: Sequence[str], rows: _Limited, out: TextIO) -> None:
-    table = grid(*columns)
-    for row in rows:
-        table.add_row(*(cell(shown(value)) for value in row))
-    console(out).print(table, soft_wrap=False)
+    screen = console(out)
+    cells = [[cell(shown(value)) for value in row] for row in rows]
+    if _fits(columns, cells, screen.width):
+        table = grid(*columns)
+        for row in cells:
+            table.add_row(*row)
+        screen.print(table, soft_wrap=False)
+        return
+    for number, row in enumerate(cells):
+        if number:
+            screen.print()
+        screen.print(_block(columns, row), soft_wrap=False)
+
+
+def _block(columns: Sequence[str], row: Sequence[Text]) -> Grid:
+    """A row as lines, each a name and its value."""
+    lines = grid("", "")
+    for name, value in zip(columns, row, strict=True):
+        lines.add_row(cell(name, "bold"), value)
+    return lines
+
+
+def _fits(columns: Sequence[str], cells: Sequence[Sequence[Text]], width: int) -> bool:
+    """Whether names stay in one piece side by side, and words as well unless they are long."""
+    found = [
+        max([cell_len(name), *(min(_longest_word(row[at]), _WORD) for row in cells)])
+        for at, name in enumerate(columns)
+    ]
+    return sum(found) + _BETWEEN * (len(found) - 1) <= width
+
+
+def _longest_word(text: Text) -> int:
+    return max(map(cell_len, text.plain.split()), default=0)
 
 
 def _write_csv(columns: Sequence[str], rows: _Limited, out: TextIO) -> None:

@@ -106,7 +106,9 @@ def test_a_slice_without_rows_moves_the_end_without_a_file():
 def test_a_slice_whose_rows_are_not_its_offsets_is_never_committed(rows, aside):
     """Else the WAL would be forgotten, and with it the only other copy."""
     made = replace(file(0, 0, 5), rows=rows) if rows else None
-    quarantined = tuple(Quarantined(0, *each, "file:///q", "bad") for each in aside)
+    quarantined = tuple(
+        Quarantined(0, first, following, "file:///q", "bad") for first, following in aside
+    )
     found = movable([written(0, 0, 5, file=made, quarantined=quarantined)], {0: 0})
     assert found.ranges == ()
     (stopped,) = found.stopped

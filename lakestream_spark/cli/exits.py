@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import click
 
+from lakestream_spark.cli.damage import judged
 from lakestream_spark.core.errors import (
     Corrupt,
     Fenced,
@@ -54,8 +55,9 @@ def run(
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except LakestreamError as error:
-        _tell(arguments, str(error))
-        return exit_code(error)
+        found = judged(error)
+        _tell(arguments, str(found))
+        return exit_code(found)
     except Exception as error:
         _tell(arguments, f"unexpected {type(error).__name__}: {error} (--debug shows where)")
         return 1

@@ -15,7 +15,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from lakestream_spark.cli.output import cell, grid, visible
-from lakestream_spark.cli.topic_status import TopicStatus
+from lakestream_spark.cli.topic_status import TableSize, TopicStatus
 
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 _STYLES: Final = {"well": "green", "late": "yellow", "red": "bold red"}
@@ -71,18 +71,24 @@ def _lag(status: TopicStatus) -> str:
 
 
 def _numbers(status: TopicStatus) -> Mapping[str, str]:
-    own = status.table
     return {
-        "high watermark": str(status.high_watermark),
-        "table end": str(status.table_end),
+        "high watermark (sum)": str(status.high_watermark),
+        "table end (sum)": str(status.table_end),
         "WAL": _bytes(status.wal_bytes),
-        "table": _bytes(own.bytes),
-        "files (median)": f"{own.files} ({_bytes(own.median_bytes)})",
-        "older": _bytes(own.retained_bytes),
-        "last commit (UTC)": "never" if own.last_commit_ms is None else _time(own.last_commit_ms),
+        **_table(status.table),
         # Rare, and a column that most terminals have no room for.
         **({"set aside": str(status.quarantined)} if status.quarantined else {}),
     }
+
+
+def _table(own: TableSize | None) -> Mapping[str, str]:
+    names = "table", "files (median)", "older", "last commit (UTC)"
+    if own is None:
+        return dict.fromkeys(names, "unknown")
+    files = f"{own.files} ({_bytes(own.median_bytes)})"
+    commit = "never" if own.last_commit_ms is None else _time(own.last_commit_ms)
+    numbers = _bytes(own.bytes), files, _bytes(own.retained_bytes), commit
+    return dict(zip(names, numbers, strict=True))
 
 
 def _time(at_ms: int) -> str:

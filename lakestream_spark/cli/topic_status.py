@@ -30,7 +30,8 @@ class TopicStatus:
     lag_seconds: float
     lag_target_seconds: float
     wal_bytes: int
-    table: TableSize
+    table: TableSize | None
+    """None when the catalog does not tell."""
     problems: tuple[str, ...]
     quarantined: int = 0
     """Batches that were set aside because their content contradicts their header."""

@@ -118,6 +118,42 @@ def test_a_table_that_nobody_brings_on_is_late_and_then_red(
     assert (found["state"], found["lag_target_seconds"]) == ("red", 1.0)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "code", "sentence"),
+    [
+        ("sqlite:////nowhere/catalog.db", 3, "the catalog or its storage does not answer"),
+        ("sqlite:///{damaged}", 5, "the catalog's file is damaged: put a back-up of it in its"),
+    ],
+)
+def test_topics_are_shown_while_the_catalog_is_of_no_use(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], wrong: str, code: int, sentence: str
+) -> None:
+    platform = Platform(folder=tmp_path)
+    platform.send(5)
+    damaged = tmp_path / "damaged.db"
+    damaged.write_bytes(b"no database" * 1000)
+    asked = ["--data", str(tmp_path), "--set", f"catalog.uri={wrong.format(damaged=damaged)}"]
+    assert run(status, asked) == code
+    printed = capsys.readouterr()
+    assert "orders" in printed.out
+    assert "5 records" in printed.out
+    assert printed.out.count("unknown") == 4
+    assert printed.err.startswith(f"lakestream: {sentence}")
+    assert len(printed.err.splitlines()) == 1
+    assert run(status, [*asked, "--json"]) == code
+    (found,) = json.loads(capsys.readouterr().out)["topics"]
+    assert (found["table"], found["high_watermark"]) == (None, 5)
+
+
+def test_a_damaged_metadata_store_is_told_with_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "metadata.db").write_bytes(b"no database" * 1000)
+    assert run(status, ["--data", str(tmp_path)]) == 5
+    said = capsys.readouterr().err
+    assert said.startswith("lakestream: the metadata store's file is damaged: put a back-up of it")
+
+
 def test_a_pattern_that_no_topic_has_is_said_in_a_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -154,7 +190,14 @@ FOUND = [
         (LONG, 60.0, ("somebody dropped the table",)),
     ]
 ]
-NAMES = "high watermark", "table end", "WAL", "files (median)", "last commit (UTC)", "set aside"
+NAMES = (
+    "high watermark (sum)",
+    "table end (sum)",
+    "WAL",
+    "files (median)",
+    "last commit (UTC)",
+    "set aside",
+)
 VALUES = "567890 records, 24 s", "123 (99.0 MiB)", "1970-01-01 00:00:00", "1234567890", "9.0 GiB"
 
 

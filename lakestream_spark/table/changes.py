@@ -2,23 +2,22 @@
 
 Only the net change counts: rows that were added and taken away again are neither. Reads no more
 than it must: manifests that both snapshots have are skipped, a file that is known to hold a dense
-range is not opened, and of the others two columns are read.
+range is not opened, and of the others two columns are read, of several files at a time.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeAlias
+from functools import partial
+from typing import Final, TypeAlias
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFile, ManifestContent, ManifestFile
 from pyiceberg.table.snapshots import Snapshot
 
 from lakestream_spark.core.errors import LostFile
-from lakestream_spark.table.columns import OFFSET, PARTITION
 from lakestream_spark.table.file_offsets import (
     Positions,
     at_positions,
@@ -28,11 +27,14 @@ from lakestream_spark.table.file_offsets import (
     live_rows_of,
     rows_of,
 )
-from lakestream_spark.table.runs import Run, runs_of
+from lakestream_spark.table.gathered import Gathered, Offsets, Runs, offsets_in
 
-Runs: TypeAlias = Mapping[int, Sequence[Run]]
-"""Offsets by partition."""
-_Gathered: TypeAlias = dict[int, list[Run]]
+__all__ = ["Change", "FileChanges", "Runs", "file_changes", "net_change", "offsets_changed"]
+
+_CameAndWent: TypeAlias = tuple[Offsets, Offsets]
+_Job: TypeAlias = tuple[DataFile, Callable[[], _CameAndWent]]
+_FILES_AT_ONCE: Final = 8
+"""More than cores: nearly all of it is waiting for a store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,18 +92,22 @@ def offsets_changed(io: FileIO, files: FileChanges, lost: set[str] | None = None
     Raises `LostFile` for one that is not there, unless `lost` takes its path: then none of its rows
     are among the offsets.
     """
-    came: _Gathered = defaultdict(list)
-    went: _Gathered = defaultdict(list)
-    for file in files.added:
-        with _passing_over(file, lost):
-            _gather(came, live_rows_of(io, file, files.gone_now))
-    for file in files.removed:
-        with _passing_over(file, lost):
-            _gather_removed(io, went, file, files.gone_before)
-    for file in files.touched:
-        with _passing_over(file, lost):
-            _gather_touched(io, came, went, file, files.gone_before, files.gone_now)
-    return Change(added=came, removed=went)
+    came, went = Gathered(), Gathered()
+    jobs: list[_Job] = [
+        *((file, partial(_added, io, file, files)) for file in files.added),
+        *((file, partial(_removed, io, file, files)) for file in files.removed),
+        *((file, partial(_touched_rows, io, file, files)) for file in files.touched),
+    ]
+    pool = ThreadPoolExecutor(_FILES_AT_ONCE, thread_name_prefix="offsets")
+    try:
+        for file, found in [(file, pool.submit(read)) for file, read in jobs]:
+            with _passing_over(file, lost):
+                added, removed = found.result()
+                came.add(added)
+                went.add(removed)
+    finally:
+        pool.shutdown(cancel_futures=True)
+    return Change(added=came.runs(), removed=went.runs())
 
 
 @contextmanager
@@ -114,28 +120,25 @@ def _passing_over(file: DataFile, lost: set[str] | None) -> Iterator[None]:
         lost.add(file.file_path)
 
 
-def _gather(into: _Gathered, rows: pa.Table) -> None:
-    for partition in pc.unique(rows[PARTITION]).to_pylist():
-        own = rows.filter(pc.equal(rows[PARTITION], partition))
-        into[partition] += runs_of(own[OFFSET].combine_chunks())
+def _added(io: FileIO, file: DataFile, files: FileChanges) -> _CameAndWent:
+    # Always read: bounds of others do not tell whether an offset is in the file twice.
+    return offsets_in(live_rows_of(io, file, files.gone_now)), {}
 
 
-def _gather_removed(io: FileIO, went: _Gathered, file: DataFile, gone: Positions) -> None:
-    whole = None if file.file_path in gone else dense(file)
-    if whole is None:
-        _gather(went, live_rows_of(io, file, gone))
-    else:
-        went[whole.partition].append(whole.run)
+def _removed(io: FileIO, file: DataFile, files: FileChanges) -> _CameAndWent:
+    whole = None if file.file_path in files.gone_before else dense(file)
+    if whole is not None:
+        return {}, {whole.partition: [whole.run]}
+    return {}, offsets_in(live_rows_of(io, file, files.gone_before))
 
 
-def _gather_touched(
-    io: FileIO, came: _Gathered, went: _Gathered, file: DataFile, before: Positions, now: Positions
-) -> None:
-    """A file that stayed while other rows of it are deleted than before."""
+def _touched_rows(io: FileIO, file: DataFile, files: FileChanges) -> _CameAndWent:
+    """Of a file that stayed while other rows of it are deleted than before."""
     rows = rows_of(io, file)
-    was, is_now = (gone.get(file.file_path, frozenset()) for gone in (before, now))
-    _gather(went, at_positions(rows, is_now - was))
-    _gather(came, at_positions(rows, was - is_now))
+    positions = (files.gone_before, files.gone_now)
+    was, is_now = (gone.get(file.file_path, frozenset()) for gone in positions)
+    came, went = (at_positions(rows, own) for own in (was - is_now, is_now - was))
+    return offsets_in(came), offsets_in(went)
 
 
 def _manifests(io: FileIO, snapshot: Snapshot | None) -> dict[str, ManifestFile]:

@@ -22,6 +22,10 @@ _BEGINNING: Final = -2
 _END: Final = -1
 _INT32: Final = 2**31 - 1
 _INT64: Final = 2**63 - 1
+_FORMS: Final = (
+    "beginning, end, N, -N (the last N of each partition), @TIME (ms or ISO 8601, UTC unless it "
+    "names a zone), or snapshot:ID_OR_TAG (what came after that snapshot of the table)"
+)
 
 
 @click.command()
@@ -34,8 +38,7 @@ _INT64: Final = 2**63 - 1
     "start",
     default="beginning",
     show_default=True,
-    help="beginning, end, N, -N (the last N of each partition), @TIME (ms or ISO 8601, UTC unless "
-    "it names a zone), or snapshot:ID_OR_TAG (what came after that snapshot of the table).",
+    help=f"Where to begin: {_FORMS}.",
 )
 @click.option("-p", "--partition", type=click.IntRange(0, _INT32), help="Only this one.")
 @click.option("-c", "--count", type=click.IntRange(1), help="End after so many records.")
@@ -149,7 +152,7 @@ def _number(start: str) -> int:
         number = int(start)
     except ValueError:
         raise click.BadParameter(
-            f"{start[:40]!r} is no beginning: see --help", param_hint="--offset"
+            f"{start[:40]!r} is no beginning: give {_FORMS}", param_hint="--offset"
         ) from None
     if abs(number) > _INT64:
         raise click.BadParameter(

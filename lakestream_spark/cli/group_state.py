@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
@@ -36,11 +36,13 @@ class GroupState:
     name: str
     state: str
     members: Sequence[Member]
+    committed: frozenset[str] = frozenset()
+    """Topics in which it has committed offsets, where that was asked for."""
 
     @property
     def topics(self) -> list[str]:
-        """Those that its members read now."""
-        return sorted({topic for member in self.members for topic, _ in member.assigned})
+        """Those that its members read now, and those that it has read."""
+        return sorted(self.committed.union(t for each in self.members for t, _ in each.assigned))
 
 
 class PartitionLag(NamedTuple):
@@ -69,7 +71,14 @@ class Groups:
     def all(self) -> list[GroupState]:
         """By name."""
         names = self._names()
-        return self._described(names) if names else []
+        if not names:
+            return []
+        # Asked for before anyone is waited for: a client asks for one group at a time.
+        asked = {name: self._ask_committed(name) for name in names}
+        return [
+            replace(each, committed=frozenset(topic for topic, _ in _committed(asked[each.name])))
+            for each in self._described(names)
+        ]
 
     def get(self, name: str) -> GroupState:
         """Raises `NotFound`."""
@@ -88,7 +97,7 @@ class Groups:
     def lags(self, group: GroupState) -> list[PartitionLag]:
         """Each partition that the group has committed or that a member of it has."""
         members = {place: each.id for each in group.members for place in each.assigned}
-        committed = self._committed(group.name)
+        committed = _committed(self._ask_committed(group.name))
         places = sorted({*members, *committed})
         ends = self._ends(places)
         return [
@@ -110,10 +119,10 @@ class Groups:
         asked = self._admin.describe_consumer_groups(list(names))
         return [_state(name, _answer(asked[name])) for name in names]
 
-    def _committed(self, name: str) -> dict[tuple[str, int], int]:
+    def _ask_committed(self, name: str) -> "Future[Any]":
         asked = self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(name)])
-        found = _answer(asked[name]).topic_partitions or []
-        return {(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
+        future: Future[Any] = asked[name]
+        return future
 
     def _ends(self, places: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
         if not places:
@@ -143,6 +152,11 @@ def _state(name: str, described: Any) -> GroupState:
     return GroupState(
         name=name, state=described.state.name.lower().replace("_", " "), members=members
     )
+
+
+def _committed(asked: "Future[Any]") -> dict[tuple[str, int], int]:
+    found = _answer(asked).topic_partitions or []
+    return {(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
 
 
 def _answer(future: "Future[Any]") -> Any:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from functools import partial, wraps
 from math import isfinite
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import click
 
@@ -15,6 +15,8 @@ Command: TypeAlias = Callable[..., None]
 Flags: TypeAlias = Mapping[str, tuple[str, str]]
 """The flag and the setting of each parameter."""
 
+_PORT: Final = "Kafka port on which `up` and `ingress` listen; 0 picks a free one."
+_ADMIN_PORT: Final = "Port of metrics, health and a broker's status page; 0 picks a free one."
 _DATA: Flags = {"data": ("--data", "data")}
 _BROKER: Flags = {
     **_DATA,
@@ -25,7 +27,7 @@ _BROKER: Flags = {
 
 def settings_options(command: Command) -> Command:
     """Give a command `--data --port --admin-port --conf --set`; it receives `loaded` first."""
-    port = click.option("--port", type=int, help="Kafka port; 0 picks a free one.")
+    port = click.option("--port", type=int, help=_PORT)
     return _with_settings(port(_admin_port(command)), _BROKER)
 
 
@@ -52,8 +54,7 @@ topics_option = partial(click.option, "--topics", default="*", show_default=True
 
 
 def _admin_port(command: Command) -> Command:
-    text = "Admin port: metrics, health, a broker's status page; 0 picks a free one."
-    return click.option("--admin-port", type=int, help=text)(command)
+    return click.option("--admin-port", type=int, help=_ADMIN_PORT)(command)
 
 
 def _with_settings(command: Command, flags: Flags) -> Command:

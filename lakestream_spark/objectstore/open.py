@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from lakestream_spark.core.errors import Misconfigured
@@ -55,3 +56,4 @@ _OPENERS: dict[str, Callable[[SplitResult, StoreOptions], ObjectStore]] = {
     "az": open_azure,
     "memory": _open_memory,
 }
+SCHEMES: Final = tuple(_OPENERS)

@@ -73,6 +73,8 @@ def load(
     _check_keys(entry for layer in layers for entry in layer)
     # Weakest first, so that the strongest origin is the one that stays.
     winners = {entry.key: entry for layer in reversed(layers) for entry in layer}
+    if "data" in winners:
+        _check_data(winners["data"])
     sources: list[Callable[[type[BaseSettings]], PydanticBaseSettingsSource]] = [
         *(partial(_EntrySource, entries=layer) for layer in layers),
         _DerivedSource,
@@ -89,6 +91,24 @@ def _check_keys(entries: Iterable[Entry]) -> None:
     wrong = [_unknown(entry) for entry in entries if entry.key not in KEYS]
     if wrong:
         raise Misconfigured("\n".join(wrong))
+
+
+def _check_data(entry: Entry) -> None:
+    data = str(entry.value)
+    if not data:
+        raise Misconfigured(f"{entry.origin} is empty: name a folder, or the URL of a bucket")
+    scheme, separator, _ = data.partition("://")
+    if not separator:
+        return
+    # Here and not above: a folder needs no client of a cloud.
+    from lakestream_spark.objectstore.open import SCHEMES
+
+    if scheme not in SCHEMES:
+        valid = ", ".join(f"{each}://" for each in SCHEMES)
+        raise Misconfigured(
+            f"{entry.origin}: {data!r} is neither a folder nor the URL of a store, which begins "
+            f"with one of {valid}"
+        )
 
 
 def _unknown(entry: Entry) -> str:

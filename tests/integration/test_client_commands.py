@@ -75,7 +75,12 @@ def test_a_pattern_prints_what_it_names(shell: Shell) -> None:
     [
         (("consume", "nobody"), "", 2, "no such topic"),
         (("consume", "orders", "-p", "7"), "", 2, "the topic has no such partition"),
-        (("consume", "orders", "-o", "soon"), "", 2, "'soon' is no beginning"),
+        (
+            ("consume", "orders", "-o", "soon"),
+            "",
+            2,
+            "'soon' is no beginning: give beginning, end, N",
+        ),
         (("consume", "orders", "-o", "@soon"), "", 2, "neither milliseconds nor a time"),
         (("consume", "orders", "-o", "9" * 23), "", 2, "is no offset: the largest is 9223372036"),
         (("consume", "orders", "-o", "-" + "9" * 23), "", 2, "is no offset"),

@@ -37,7 +37,7 @@ def test_a_group_without_members_tells_how_far_it_is_and_is_deleted(shell: Shell
     # The coordinator has taken it up when it was described.
     shell("group", "describe", "readers")
     (listed,) = [each for each in shell.json("group", "list") if each["group"] == "readers"]
-    assert listed == {"group": "readers", "state": "empty", "members": 0, "topics": []}
+    assert listed == {"group": "readers", "state": "empty", "members": 0, "topics": [TOPIC]}
     assert "readers" in shell("group", "list")
     place = {"topic": TOPIC, "partition": 0, "committed": 4, "end": 10, "member": None, "lag": 6}
     assert shell.json("group", "describe", "readers") == {

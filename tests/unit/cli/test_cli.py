@@ -77,6 +77,11 @@ def test_wrong_usage_ends_with_2(capsys):
     assert "No such command" in capsys.readouterr().err
 
 
+def test_an_empty_query_is_refused(capsys):
+    assert run(lakestream, ["sql", " ; "]) == 2
+    assert "the query is empty: give one, such as" in capsys.readouterr().err
+
+
 def test_help_lists_every_command_and_exit_code(capsys):
     assert run(lakestream, ["--help"]) == 0
     text = " ".join(capsys.readouterr().out.split())

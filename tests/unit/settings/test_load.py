@@ -82,6 +82,17 @@ def test_a_bucket_without_a_metadata_store_is_refused_by_key():
     assert "'metadata.url' is needed" in text
 
 
+def test_a_place_of_another_kind_is_refused_by_its_scheme():
+    text = refused(flags=[flag("data", "nosuch://x", "--data")])
+    assert text.startswith("--data: 'nosuch://x' is neither a folder nor the URL of a store")
+    assert "file://, s3://" in text
+
+
+def test_an_empty_place_is_refused():
+    text = refused(flags=[flag("data", "", "--data")])
+    assert text == "--data is empty: name a folder, or the URL of a bucket"
+
+
 def test_the_latency_profile_follows_the_store_unless_it_has_its_own_url():
     own = load(environ={}, flags=[flag("wal.latency.url", "s3://fast")]).settings
     shared = load(environ={}, flags=[flag("store.url", "s3://slow")]).settings

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from lakestream_spark.cli.damage import RESTORE
 from lakestream_spark.core.errors import LakestreamError
 
 
@@ -53,6 +54,7 @@ _REMEDIES: Final[Sequence[_Remedy]] = (
     ),
     _remedy(r"access_?denied|status=403|\b403\b|forbidden", ALLOW),
     _remedy(r"is in another region|permanent_?redirect", "name the bucket's region: store.region"),
+    _remedy(r"file is damaged|file is not a database|image is malformed", RESTORE),
     _remedy(r"no_?such_?bucket", "make the bucket, or mend the URL that names it"),
 )
 _OURS: Final = "mend this setting or what it names"

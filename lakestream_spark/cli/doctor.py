@@ -9,15 +9,16 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import click
 
+from lakestream_spark.cli import engine_checks
 from lakestream_spark.cli.ailments import Sick, sick_of
 from lakestream_spark.cli.asking import metadata_of
-from lakestream_spark.cli.broker_address import listens
+from lakestream_spark.cli.broker_check import brokers_of
+from lakestream_spark.cli.clocks import Clocks, postgres_ms
 from lakestream_spark.cli.options import Loaded, settings_options
 from lakestream_spark.cli.output import cell, console, grid
 from lakestream_spark.cli.store_checks import (
@@ -38,15 +39,11 @@ from lakestream_spark.objectstore.spec import StoreSpec
 from lakestream_spark.settings import Settings
 from lakestream_spark.settings.storage import catalog_spec, wal_stores
 from lakestream_spark.spark.catalogs import is_on_s3
-from lakestream_spark.spark.jars import jar_paths, require_java, require_pyspark, s3_jar_paths
-from lakestream_spark.spark.jvm import archive_path
 from lakestream_spark.table.append import TableState
 from lakestream_spark.table.iceberg import StreamCatalog
 from lakestream_spark.table.in_step import check_not_beyond
 from lakestream_spark.table.places import canonical
 from lakestream_spark.table.spec import CatalogSpec
-
-_COMPACTION: Final = "only brokers run without it"
 
 
 class Finding(NamedTuple):
@@ -77,25 +74,27 @@ def doctor(context: click.Context, /, loaded: Loaded, as_json: bool) -> None:
 
 async def examine(settings: Settings) -> list[Finding]:
     """All checks, in the order in which people need what they check."""
-    spec = catalog_spec(settings)
+    spec, clocks = catalog_spec(settings), Clocks()
     checks: list[tuple[str, Callable[[], Awaitable[str]]]] = [
-        ("Java", _in_thread(_java)),
-        ("pyspark", _in_thread(_pyspark)),
-        ("Spark's jars", _in_thread(_jars)),
+        ("Java", _in_thread(engine_checks.java)),
+        ("pyspark", _in_thread(engine_checks.pyspark)),
+        ("Spark's jars", _in_thread(engine_checks.jars)),
     ]
     if is_on_s3(spec):
-        checks.append(("Spark's jars for S3", _in_thread(_s3_jars)))
+        checks.append(("Spark's jars for S3", _in_thread(engine_checks.s3_jars)))
     checks += [
-        ("compiled kernels", _in_thread(_kernels)),
-        ("metadata store", lambda: _metadata(settings)),
+        ("compiled kernels", _in_thread(engine_checks.kernels)),
+        ("metadata store", lambda: _metadata(settings, clocks)),
     ]
     by_url = {each.url: each for each in wal_stores(settings).values()}
-    checks += [(f"WAL in {url}", _store(each)) for url, each in by_url.items()]
+    checks += [(f"WAL in {url}", _store(each, clocks)) for url, each in by_url.items()]
     checks += [
         (f"catalog {spec.name}", _in_thread(lambda: _catalog(spec))),
         ("warehouse", _in_thread(lambda: _warehouse(spec))),
         ("tables", lambda: _tables(settings, spec)),
-        ("broker", _in_thread(lambda: _broker(settings))),
+        # After those that ask others for the time.
+        ("clock", _in_thread(clocks.compared)),
+        ("broker", lambda: brokers_of(settings)),
     ]
     return [await _tried(what, check) for what, check in checks]
 
@@ -112,71 +111,33 @@ def _in_thread(check: Callable[[], str]) -> Callable[[], Awaitable[str]]:
     return lambda: asyncio.to_thread(check)
 
 
-def _java() -> str:
-    return f"{require_java()}"
-
-
-def _pyspark() -> str:
-    home = require_pyspark()
-    from importlib.metadata import version
-
-    return f"{version('pyspark')} in {home}"
-
-
-def _jars() -> str:
-    jars = jar_paths()
-    archive = archive_path()
-    if archive is None or not archive.is_file():
-        raise Sick(
-            f"{len(jars)} jars, but Spark's classes are not archived: it starts slowly",
-            "run `python -m lakestream_spark.spark.jars`",
-        )
-    return f"{len(jars)} jars and an archive of Spark's classes"
-
-
-def _s3_jars() -> str:
-    jars = s3_jar_paths()
-    if not jars:
-        raise Sick(
-            "Spark cannot read or merge tables on S3 without them",
-            "run `python -m lakestream_spark.spark.jars --s3`",
-        )
-    return f"{len(jars)} jars"
-
-
-def _kernels() -> str:
-    missing = [name for name in ("numba", "deltalake") if find_spec(name) is None]
-    if missing:
-        raise Sick(
-            f"{' and '.join(missing)} missing ({_COMPACTION})",
-            "run `pip install 'lakestream-spark[spark]'`, or [jobs] where Spark is already there",
-        )
-    return "numba and deltalake are there"
-
-
-async def _metadata(settings: Settings) -> str:
+async def _metadata(settings: Settings, clocks: Clocks) -> str:
     if missing := not_made_yet(sqlite_file(settings.metadata.url)):
         return missing
     async with metadata_of(settings) as metadata:
         began = time.perf_counter()
         topics = await metadata.topics.list()
         took_ms = 1000 * (time.perf_counter() - began)
+        theirs_ms = await postgres_ms(metadata)
+        if theirs_ms is not None:
+            clocks.seen("PostgreSQL", theirs_ms, SystemClock().wall_ms())
     return f"answers in {took_ms:.0f} ms, {len(topics)} topics"
 
 
-def _store(spec: StoreSpec) -> Callable[[], Awaitable[str]]:
-    async def tried() -> str:
+def _store(spec: StoreSpec, clocks: Clocks) -> Callable[[], Awaitable[str]]:
+    async def trying() -> str:
         folder = wal_folder(spec.url)
         if missing := not_made_yet(folder):
             return missing
         try:
             # Without retries: a person waits, and is told what a broker would wait for.
-            found = await try_store(open_store(spec.url, spec.options), SystemClock())
+            tried = await try_store(open_store(spec.url, spec.options), SystemClock())
         finally:
             sweep(folder)
-        return f"{found}{'' if folder is None else room(folder)}"
+        clocks.seen(spec.url, tried.theirs_ms, tried.ours_ms)
+        return f"{tried.about}{'' if folder is None else room(folder)}"
 
-    return tried
+    return trying
 
 
 def _catalog(spec: CatalogSpec) -> str:
@@ -229,14 +190,6 @@ def _warehouse(spec: CatalogSpec) -> str:
     place = canonical(spec.warehouse)
     folder = Path(place) if place.startswith("/") else None
     return not_made_yet(folder) or try_warehouse(spec)
-
-
-def _broker(settings: Settings) -> str:
-    own = settings.broker
-    address = f"{own.advertised_host}:{own.port}"
-    if own.port and listens(address):
-        return f"something listens on {address}"
-    return f"nothing listens on {address}: `lakestream up` starts one"
 
 
 def _show(found: Sequence[Finding]) -> None:

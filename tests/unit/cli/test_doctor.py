@@ -1,15 +1,18 @@
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from signal import SIGKILL
 from threading import Thread
 from uuid import UUID
 
 import pytest
 
 from lakestream_spark.cli.ailments import Sick, sick_of
+from lakestream_spark.cli.clocks import Clocks
 from lakestream_spark.cli.exits import run
 from lakestream_spark.cli.group import lakestream
 from lakestream_spark.cli.store_checks import try_store
@@ -25,6 +28,7 @@ from lakestream_spark.table.iceberg import StreamCatalog
 from lakestream_spark.table.layout import TOPIC_ID_PROPERTY
 from tests.support.clock import SimulatedClock
 from tests.support.embedded import catalog_spec
+from tests.support.ingress_process import ingress
 from tests.support.lake_place import on_s3
 from tests.support.postgres import postgres_server, postgres_url
 from tests.support.s3 import S3Server, s3_server
@@ -181,11 +185,62 @@ def test_tables_on_s3_need_jars_of_their_own(
     assert (well["is_well"], well["about"]) == (True, "1 jars")
 
 
-async def test_a_store_whose_clock_differs_is_sick_and_left_clean(tmp_path: Path) -> None:
-    with pytest.raises(Sick, match=r"its clock and this one's differ by [0-9,]+ s") as raised:
-        await try_store(LocalStore(tmp_path), SimulatedClock())
-    assert "timedatectl set-ntp true" in raised.value.advice
+async def test_a_store_that_was_tried_is_left_clean_and_tells_its_time(tmp_path: Path) -> None:
+    clocks = Clocks()
+    tried = await try_store(LocalStore(tmp_path), SimulatedClock())
+    clocks.seen("s3://bucket", tried.theirs_ms, tried.ours_ms)
+    with pytest.raises(Sick, match=r"clock of s3://bucket and this one's differ by [0-9,]+ s") as e:
+        clocks.compared()
+    assert "timedatectl set-ntp true" in e.value.advice
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_clocks_that_differ_by_less_than_matters_are_told() -> None:
+    clocks = Clocks()
+    clocks.seen("file:///lake", 5_000, 0)
+    assert clocks.compared() == "no other machine told its time; on one machine there is one clock"
+    clocks.seen("s3://bucket", 1_000, 2_700)
+    clocks.seen("PostgreSQL", 1_003, 1_000)
+    assert clocks.compared() == "within 2 s of that of s3://bucket and 1 s of that of PostgreSQL"
+
+
+def test_brokers_are_those_that_the_metadata_store_knows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def told() -> object:
+        assert run(lakestream, ["doctor", "--json", "--data", str(tmp_path)]) in (0, 1)
+        return {e["what"]: e["about"] for e in json.loads(capsys.readouterr().out)}["broker"]
+
+    assert told() == "none runs: `lakestream up` starts one"
+    with ingress(tmp_path) as process:
+        address = process.ready()[0].kafka
+        assert told() == f"listening on {address}"
+        process.stop(SIGKILL)
+    assert told() == f"nobody answers at {address}, where one was: `lakestream up` starts one"
+
+
+@pytest.mark.parametrize(
+    ("file", "what"), [("metadata.db", "metadata store"), ("catalog.db", "catalog lake")]
+)
+def test_a_damaged_file_is_to_be_restored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], file: str, what: str
+) -> None:
+    (tmp_path / file).write_bytes(b"no database" * 1000)
+    found = findings(capsys, "--data", str(tmp_path), code=1)[what]
+    assert str(found["advice"]).startswith("put a back-up of it in its place"), found
+
+
+def test_java_is_shown_with_its_version(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"21.0.4\" 2024-07-16' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert run(lakestream, ["doctor", "--json", "--data", str(tmp_path)]) in (0, 1)
+    (found,) = (e for e in json.loads(capsys.readouterr().out) if e["what"] == "Java")
+    assert found["about"] == f"21.0.4 in {java}"
 
 
 class Forgetful(MemoryStore):
@@ -231,6 +286,8 @@ async def test_a_bucket_and_a_postgresql_that_work_are_well(
     for what in ("metadata store", f"WAL in {place.data}", "catalog lake", "warehouse", "tables"):
         assert found[what]["is_well"], found[what]
     assert "write, read, list and delete work" in found[f"WAL in {place.data}"]["about"]
+    near = f"within [12] s of that of PostgreSQL and [12] s of that of {place.data}"
+    assert re.fullmatch(near, found["clock"]["about"]), found["clock"]
     assert found["tables"]["about"] == "those of 0 topics fit what the metadata store knows"
     bucket = open_store(place.data, s3_server.options())
     # The warehouse itself: pyarrow marks a folder that it has emptied.

@@ -10,12 +10,13 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Final
 
 from tests.support.readme import Block, blocks, is_elsewhere
+from tests.support.s3 import S3Server
 
 ROOT: Final = Path(__file__).parents[2]
 SNAPSHOT: Final = "2218103908735952803"
@@ -68,7 +69,7 @@ class Clone:
             case _:
                 raise AssertionError(f"line {block.line}: nobody runs {block.language} here")
 
-    def shell(self, script: str) -> str:
+    def shell(self, script: str, codes: Container[int] = (0,)) -> str:
         done = subprocess.run(
             ["bash", "-eu", "-o", "pipefail", "-c", self.replaced(script)],
             cwd=self.folder,
@@ -79,7 +80,7 @@ class Clone:
             timeout=_WITHIN_S,
             check=False,
         )
-        assert done.returncode == 0, f"{script}\n{done.stdout}{done.stderr}"
+        assert done.returncode in codes, f"{script}\n{done.stdout}{done.stderr}"
         return done.stdout
 
     def settings(self, text: str) -> str:
@@ -137,6 +138,22 @@ def clone(
         yield made
     finally:
         made.close()
+
+
+def example_of_deployment(s3: S3Server, postgres: str) -> dict[str, str]:
+    """What stands for the README's bucket, database, secrets and hosts."""
+    options = s3.options()
+    assert options.secret_access_key is not None
+    return {
+        "s3://my-bucket/lake": s3.new_url(),
+        "postgresql://lakestream:password@db.internal/lakestream": postgres,
+        "eu-central-1": str(options.region),
+        "my-key-id": str(options.access_key_id),
+        "my-secret": options.secret_access_key.get_secret_value(),
+        '# endpoint = "https://s3.example.com"': f'endpoint = "{options.endpoint}"',
+        '# "s3.endpoint" = "https://s3.example.com"': f'"s3.endpoint" = "{options.endpoint}"',
+        **{f"10.0.0.{number}": "127.0.0.1" for number in (1, 2, 3)},
+    }
 
 
 def check_printed(printed: str, shown: str, *, where: str) -> None:

@@ -17,6 +17,7 @@ EMBEDDED: Final = (
     "tests/integration/guide/test_embedded.py::test_a_section_does_what_it_says_on_a_platform"
 )
 ON_S3: Final = "tests/integration/guide/test_on_s3.py::test_three_brokers_on_s3_and_postgresql"
+DEPLOYED: Final = "S3, PostgreSQL and three brokers"
 _CLIENTS: Final = "tests/integration/guide/test_clients.py::"
 
 RUN_BY: Final[Mapping[str, str]] = {
@@ -38,7 +39,7 @@ RUN_BY: Final[Mapping[str, str]] = {
     "Replay and time travel": EMBEDDED,
     "Topics and their tables": EMBEDDED,
     "Profiles": EMBEDDED,
-    "S3, PostgreSQL and three brokers": ON_S3,
+    DEPLOYED: ON_S3,
     "Watch": EMBEDDED,
     "Verify": EMBEDDED,
     "Back-up": EMBEDDED,
@@ -53,21 +54,21 @@ _DOCTOR: Final = (
     "tests/integration/test_commands.py::test_a_doctor_finds_the_stores_of_a_running_platform_well"
 )
 _BASE: Final = "tests/unit/test_project.py::test_a_base_install_is_a_command_without_pyspark"
-_EXTRAS: Final = (
-    "tests/unit/test_project.py::test_the_wheel_asks_for_no_pyspark_where_a_platform_brings_its_own"
-)
+_EXTRAS: Final = "tests/unit/test_project.py::test_an_extra_finds_all_that_it_asks_for"
 
 ELSEWHERE: Final[Mapping[str, str]] = {
     "make run": _DEMO,
     "make run DATA=/tmp/lake PORT=19092 ADMIN_PORT=18092": _DEMO,
     "RUN_FOR=90 make run": _DEMO,
-    # It runs the tests, so no test runs it whole.
-    "make test": "tests/unit/test_front_door.py::test_without_java_nothing_is_set_up",
+    # It runs the tests, so no test runs it: make tells what it would do.
+    "make test": "tests/unit/test_front_door.py::"
+    "test_make_test_checks_the_code_and_runs_all_but_the_long_tests",
     "lakestream up --data ./lakestream-data --port 9092": "tests/integration/test_up.py::"
     "test_a_record_sent_to_up_is_a_row_within_its_lag_and_at_once_after_a_flush",
     # Where Spark's classes are not archived yet it ends with code 1, and rightly so.
     "lakestream doctor": _DOCTOR,
-    "lakestream doctor --conf lakestream.toml": _DOCTOR,
+    "lakestream doctor --conf lakestream.toml": "tests/integration/guide/test_doctor.py::"
+    "test_the_settings_for_s3_and_postgresql_are_found_well",
     "python -m lakestream_spark.spark.jars --s3": "tests/integration/deploy/test_composition.py::"
     "test_upkeep_merges_files_on_s3_with_the_jars_for_it",
     "spark-submit pipelines/compact.py --conf lakestream.toml --trigger available-now": "tests/"
@@ -140,7 +141,7 @@ def headings_run_by(test: str) -> list[str]:
 
 def _blocks() -> Iterator[Block]:
     above: Block | None = None
-    for block, follows in _fenced():
+    for block, follows in fenced(README):
         if block.language == "text":
             # Right below a block that is run, it is what that one prints.
             if above is not None:
@@ -154,9 +155,9 @@ def _blocks() -> Iterator[Block]:
         yield above
 
 
-def _fenced() -> Iterator[tuple[Block, bool]]:
-    """Every fenced block, and whether nothing parts it from the one before."""
-    text = README.read_text(encoding="utf-8")
+def fenced(path: Path) -> Iterator[tuple[Block, bool]]:
+    """Every fenced block of a file, and whether nothing parts it from the one before."""
+    text = path.read_text(encoding="utf-8")
     end, heading = 0, ""
     for found in re.finditer(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
         between = text[end : found.start()]

@@ -43,6 +43,15 @@ def test_without_java_nothing_is_set_up(tmp_path: Path, target: str) -> None:
     assert not (tmp_path / ".venv").exists()
 
 
+def test_make_test_checks_the_code_and_runs_all_but_the_long_tests() -> None:
+    """Told by make itself, which runs nothing: a test that ran all tests would never end."""
+    make = [shutil.which("make") or "make", "--dry-run", "test"]
+    told = subprocess.run(make, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    steps = ["ruff check .", "ruff format --check .", "bin/mypy", "bin/lint-imports"]
+    assert [step for step in steps if step not in told] == []
+    assert '-m "not slow"' in told.splitlines()[-1]
+
+
 def test_an_old_java_is_not_enough(tmp_path: Path) -> None:
     program(tmp_path, "bin/java", "echo 'openjdk version \"11.0.2\" 2019-01-15' >&2")
     (said,) = make(tmp_path, "run", JAVA_HOME=str(tmp_path))

@@ -216,6 +216,34 @@ def test_a_base_install_is_a_command_without_pyspark(wheel, tmp_path):
     assert len(refused.stderr.splitlines()) == 1
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("extra", "brings"),
+    [
+        ("postgres", "asyncpg"),
+        ("sql", "duckdb"),
+        ("spark", "pyspark"),
+        ("jobs", "numba"),
+        ("quality", "great-expectations"),
+    ],
+)
+def test_an_extra_finds_all_that_it_asks_for(wheel, tmp_path, extra, brings):
+    uv = Path(sys.prefix) / ".bootstrap" / "bin" / "uv"
+    if not uv.exists():
+        pytest.skip("uv is not in .venv: run `make setup`")
+    venv = tmp_path / "venv"
+    lock = ROOT / "requirements.lock"
+    # Nothing is fetched: what an index offers, and whether it fits together, is enough.
+    install = [uv, "pip", "install", "--dry-run", "--python", venv, "--constraint", lock]
+    for command in (
+        [uv, "venv", "--quiet", "--python", sys.executable, venv],
+        [*install, f"{wheel}[{extra}]"],
+    ):
+        done = run_patiently(list(map(str, command)))
+        assert done.returncode == 0, done.stderr
+    assert re.search(rf"^ \+ {brings}==", done.stderr, re.MULTILINE), done.stderr
+
+
 START_A_BROKER = """
 import asyncio, sys
 from lakestream_spark.app import running_broker

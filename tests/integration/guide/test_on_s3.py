@@ -9,12 +9,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.support.guide import Clone, clone
+from tests.support.guide import Clone, clone, example_of_deployment
 from tests.support.ingress_process import START_S, eventually
 from tests.support.ports import free_port
 from tests.support.postgres import postgres_server, postgres_url
 from tests.support.postgres_proxy import PostgresProxy
-from tests.support.readme import ON_S3, Block, blocks, headings_run_by
+from tests.support.readme import DEPLOYED, ON_S3, Block, blocks, headings_run_by
 from tests.support.s3 import S3Server, s3_server
 
 __all__ = ["postgres_server", "postgres_url", "s3_server"]
@@ -26,7 +26,6 @@ pytestmark = [
     pytest.mark.long,
     pytest.mark.timeout(600, func_only=True),
 ]
-DEPLOYED = "S3, PostgreSQL and three brokers"
 QUERIED = [heading for heading in headings_run_by(ON_S3) if heading != DEPLOYED]
 
 
@@ -35,23 +34,7 @@ async def test_three_brokers_on_s3_and_postgresql(
 ) -> None:
     # By TCP, as from another host: Spark reaches PostgreSQL in no other way.
     async with PostgresProxy(postgres_url) as proxy:
-        await asyncio.to_thread(run, tmp_path, example(s3_server, proxy.url))
-
-
-def example(s3: S3Server, postgres: str) -> dict[str, str]:
-    """What stands for the README's bucket, database, secrets and hosts."""
-    options = s3.options()
-    assert options.secret_access_key is not None
-    return {
-        "s3://my-bucket/lake": s3.new_url(),
-        "postgresql://lakestream:password@db.internal/lakestream": postgres,
-        "eu-central-1": str(options.region),
-        "my-key-id": str(options.access_key_id),
-        "my-secret": options.secret_access_key.get_secret_value(),
-        '# endpoint = "https://s3.example.com"': f'endpoint = "{options.endpoint}"',
-        '# "s3.endpoint" = "https://s3.example.com"': f'"s3.endpoint" = "{options.endpoint}"',
-        **{f"10.0.0.{number}": "127.0.0.1" for number in (1, 2, 3)},
-    }
+        await asyncio.to_thread(run, tmp_path, example_of_deployment(s3_server, proxy.url))
 
 
 def run(folder: Path, names: dict[str, str]) -> None:

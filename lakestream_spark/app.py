@@ -35,6 +35,7 @@ from lakestream_spark.ingress.housekeeping import Housekeeping
 from lakestream_spark.ingress.listening import listen
 from lakestream_spark.ingress.machine import new_incarnation, refuse_other_machines
 from lakestream_spark.ingress.server import Listener
+from lakestream_spark.ingress.sole import NodeLock
 from lakestream_spark.ingress.stopping import GracefulStop
 from lakestream_spark.ingress.tail import TailWatch
 from lakestream_spark.ingress.topic_cache import CachedTopics
@@ -223,6 +224,9 @@ async def _open_parts(
     clock = SystemClock()
     metadata = await open_metadata(settings.metadata.url, clock=clock)
     stack.push_async_callback(metadata.close)
+    sole = NodeLock(settings.metadata.url, settings.broker.id)
+    stack.callback(sole.release)
+    await sole.hold(metadata.brokers, clock)
     history = HistoryProcess(catalog_spec(settings), settings.history.memory_bytes)
     stack.push_async_callback(history.close)
     stores = {profile: spec.open() for profile, spec in wal_stores(settings).items()}

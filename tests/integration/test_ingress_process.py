@@ -139,9 +139,27 @@ def test_workers_stop_when_their_parent_is_killed(tmp_path):
         assert alive == []
 
 
+def test_a_second_broker_of_a_node_id_is_refused_while_the_first_lives(tmp_path):
+    with ingress(tmp_path, *QUICK) as first:
+        (own,) = first.ready()
+        with ingress(tmp_path, *QUICK) as second:
+            assert second.wait() == 2
+            (said,) = second.log
+            assert f"a broker with node id 1 runs on this data already, at {own.kafka}" in said
+        send(own, "orders", 10)
+        first.stop(signal.SIGKILL)
+        # Its row is still there, and nobody waits for that.
+        with ingress(tmp_path, *QUICK) as third:
+            (again,) = third.ready()
+            assert len(values(again.kafka, "orders")) == 10
+            assert third.stop() == 0
+
+
 def test_a_broker_that_is_replaced_stops_and_says_by_whom(tmp_path):
     with ingress(tmp_path, *QUICK) as old:
         old.ready()  # before the other is started: who joins last wins
+        # As where the metadata store is a server, and no lock of one machine tells.
+        (tmp_path / "broker-1.lock").unlink()
         with ingress(tmp_path, *QUICK) as new:
             (newcomer,) = new.ready()
             assert old.wait() == 4

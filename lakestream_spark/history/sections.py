@@ -10,9 +10,10 @@ What always holds: a block has every row of its offsets [first, next) that the p
 
 import threading
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -57,15 +58,31 @@ class Section(Protocol):
     def load(self, block: int) -> RowBlock: ...
 
 
+class Room(Protocol):
+    """Memory for windows of one section that were decoded along with another; it may lose them."""
+
+    @property
+    def size(self) -> int:
+        """So many bytes, and as many for knowing where rows lie."""
+
+    def put(self, window: int, rows: RowBlock) -> None: ...
+
+    def take(self, window: int) -> RowBlock | None: ...
+
+
+_Pieces: TypeAlias = dict[int, list[pa.Table]]
+"""Rows by window."""
+
+
 def open_section(
-    io: FileIO, span: GroupSpan, partition: int, deleted: Mapping[str, Longs], memory_bytes: int
+    io: FileIO, span: GroupSpan, partition: int, deleted: Mapping[str, Longs], room: Room
 ) -> Section:
     """The way to read these row groups that their own rows allow."""
     if len(span.groups) > 1:
-        return MixedSection(io, span, partition, deleted, memory_bytes)
+        return MixedSection(io, span, partition, deleted, room)
     live = live_rows(io, span.groups[0], partition, deleted)
     if np.any(live.offsets[1:] <= live.offsets[:-1]):
-        return MixedSection(io, span, partition, deleted, memory_bytes)
+        return MixedSection(io, span, partition, deleted, room)
     return OrderedSection(io, span.groups[0], live)
 
 
@@ -129,16 +146,12 @@ class OrderedSection:
 class MixedSection:
     """Row groups that overlap, or one whose rows are in no order.
 
-    Which rows are in which window is kept, unless that would take more than `memory_bytes`.
+    A row group has to be decoded for whatever is wanted of it, so windows after the one that is
+    wanted are decoded along with it, as many as there is room for.
     """
 
     def __init__(
-        self,
-        io: FileIO,
-        span: GroupSpan,
-        partition: int,
-        deleted: Mapping[str, Longs],
-        memory_bytes: int,
+        self, io: FileIO, span: GroupSpan, partition: int, deleted: Mapping[str, Longs], room: Room
     ) -> None:
         self._io = io
         self._span = span
@@ -146,10 +159,12 @@ class MixedSection:
         self._deleted = deleted
         size = sum(group.raw_bytes for group in span.groups)
         self._window = max(1, _WINDOW_BYTES * (span.last - span.first + 1) // max(1, size))
-        self._keeps = index_bytes(span) <= memory_bytes
+        self._windows = 1 + room.size // _WINDOW_BYTES
+        self._lock = threading.Lock()
+        self._room = room
         self._by_window: dict[int, RowsByWindow] = {}
         largest = max(group.stored_bytes for group in span.groups)
-        self._at_once = max(1, min(_MAX_AT_ONCE, memory_bytes // max(1, largest)))
+        self._at_once = max(1, min(_MAX_AT_ONCE, room.size // max(1, largest)))
 
     @property
     def last(self) -> int:
@@ -161,35 +176,55 @@ class MixedSection:
         return max(0, offset - self._span.first) // self._window
 
     def load(self, block: int) -> RowBlock:
-        first, after = self._span.first + block * self._window, self.border(block)
+        # One at a time: who wants the next window finds it decoded.
+        with self._lock:
+            return self._room.take(block) or self._decoded(block)
+
+    def border(self, block: int) -> int:
+        return min(self._span.first + (block + 1) * self._window, self._span.last + 1)
+
+    def _decoded(self, block: int) -> RowBlock:
+        last = (self._span.last - self._span.first) // self._window
+        windows = range(block, min(block + self._windows, last + 1))
+        first, after = self._first(block), self.border(windows[-1])
         own = [
             number
             for number, group in enumerate(self._span.groups)
             if group.offsets.first < after and group.offsets.last >= first
         ]
         with ThreadPoolExecutor(self._at_once, thread_name_prefix="window") as pool:
-            found = pool.map(lambda number: self._rows_of(number, block), own)
-            pieces = [piece for pieces in found for piece in pieces]
+            found = list(pool.map(lambda number: self._rows_of(number, windows), own))
+        wanted, *others = (self._joined(window, found) for window in windows)
+        for window, rows in zip(windows[1:], others, strict=True):
+            self._room.put(window, rows)
+        return wanted
+
+    def _first(self, block: int) -> int:
+        return self._span.first + block * self._window
+
+    def _joined(self, window: int, found: Sequence[_Pieces]) -> RowBlock:
+        pieces = [piece for own in found for piece in own.get(window, ())]
         rows = pa.concat_tables(pieces) if pieces else ARROW_SCHEMA.empty_table()
-        return RowBlock(rows, first, after)
+        return RowBlock(rows, self._first(window), self.border(window))
 
-    def border(self, block: int) -> int:
-        return min(self._span.first + (block + 1) * self._window, self._span.last + 1)
-
-    def _rows_of(self, number: int, window: int) -> list[pa.Table]:
+    def _rows_of(self, number: int, windows: range) -> _Pieces:
+        """The rows of a row group that are in the windows."""
         group = self._span.groups[number]
-        rows = self._windows_of(number).rows_in(window)
-        if not len(rows):
-            return []
+        places = self._windows_of(number)
+        wanted = {window: rows for window in windows if len(rows := places.rows_in(window))}
+        if not wanted:
+            return {}
         size = _rows_in(BLOCK_BYTES, group.raw_bytes, group.rows)
         cursor = GroupCursor(self._io, group.footer, group.number, size)
-        pieces = []
-        for begin in range(0, int(rows[-1]) + 1, size):
+        pieces: _Pieces = defaultdict(list)
+        for begin in range(0, max(int(rows[-1]) for rows in wanted.values()) + 1, size):
             table = cursor.take(min(size, group.rows - begin))
-            low, high = np.searchsorted(rows, [begin, begin + size])
-            if low < high:
-                # Casted: engines name the fields inside of lists in several ways.
-                pieces.append(table.take(rows[low:high] - begin).cast(ARROW_SCHEMA))
+            for window, rows in wanted.items():
+                low, high = np.searchsorted(rows, [begin, begin + size])
+                if low < high:
+                    # Casted: engines name the fields inside of lists in several ways.
+                    own = table.take(rows[low:high] - begin).cast(ARROW_SCHEMA)
+                    pieces[window].append(own)
         cursor.close()
         return pieces
 
@@ -199,7 +234,7 @@ class MixedSection:
             group = self._span.groups[number]
             live = live_rows(self._io, group, self._partition, self._deleted)
             known = RowsByWindow.of(live, self._span.first, self._window)
-            if self._keeps:
+            if index_bytes(self._span) <= self._room.size:
                 # Two threads that come here at once find the same.
                 self._by_window[number] = known
         return known

@@ -1,4 +1,7 @@
-"""Sections that are open, found by the offset that somebody wants; the least used are let go."""
+"""Sections that are open, found by the offset that somebody wants; the least used are let go.
+
+What always holds: sections and the windows that they decoded ahead share one bound of memory.
+"""
 
 import threading
 from bisect import bisect_left
@@ -10,7 +13,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from lakestream_spark.history.groups import GroupSpan, spans_of
 from lakestream_spark.history.parquet import Footers
 from lakestream_spark.history.plan import FileSpan, Plan
-from lakestream_spark.history.sections import Section, index_bytes, open_section
+from lakestream_spark.history.sections import RowBlock, Section, index_bytes, open_section
 from lakestream_spark.history.tally import Counted, Tally
 from lakestream_spark.table.places import canonical
 
@@ -19,7 +22,7 @@ _LOCAL_BYTES: Final = 4 * 1024 * 1024
 """An open local file holds a few pages; of others whole row groups are in memory."""
 
 _SECTION_SHARE: Final = 2
-"""Of the memory, at most, is for one section to know where its rows lie."""
+"""Of the memory, at most, is for windows of one section, and for knowing where its rows lie."""
 
 V = TypeVar("V")
 
@@ -44,9 +47,48 @@ class Recent(Generic[V]):
             known = self._held.setdefault(key, (made, weight))
             if known[0] is made:
                 self._weight += weight
-            while self._weight > self._limit and len(self._held) > 1:
-                self._weight -= self._held.popitem(last=False)[1][1]
+            self._trim()
             return known[0]
+
+    def put(self, key: Hashable, value: V, weight: int, owner: Hashable) -> None:
+        """What goes before its owner does, which is used by this."""
+        self.pop(key)
+        with self._lock:
+            self._held[key] = (value, weight)
+            self._weight += weight
+            if owner in self._held:
+                self._held.move_to_end(owner)
+            self._trim()
+
+    def pop(self, key: Hashable) -> V | None:
+        with self._lock:
+            held = self._held.pop(key, None)
+            if held is None:
+                return None
+            self._weight -= held[1]
+            return held[0]
+
+    def _trim(self) -> None:
+        """The lock is held."""
+        while self._weight > self._limit and len(self._held) > 1:
+            self._weight -= self._held.popitem(last=False)[1][1]
+
+
+class _Room:
+    """The room of one section among those that all of them share."""
+
+    def __init__(self, held: Recent[Section | RowBlock], size: int, key: Hashable) -> None:
+        self._held = held
+        self._key = key
+        self.size: Final = size
+
+    def put(self, window: int, rows: RowBlock) -> None:
+        self._held.put((self._key, window), rows, rows.rows.nbytes, self._key)
+
+    def take(self, window: int) -> RowBlock | None:
+        found = self._held.pop((self._key, window))
+        assert found is None or isinstance(found, RowBlock)
+        return found
 
 
 class Found(NamedTuple):
@@ -64,7 +106,7 @@ class Shelf:
         self._tally = tally or Tally()
         self._split: Recent[Sequence[GroupSpan]] = Recent(_MAX_SPLIT)
         self._room = memory_bytes // _SECTION_SHARE
-        self._sections: Recent[Section] = Recent(memory_bytes)
+        self._held: Recent[Section | RowBlock] = Recent(memory_bytes)
 
     def at_or_after(self, plan: Plan, partition: int, offset: int) -> Found | None:
         """The first section that may hold a row at the offset or after it.
@@ -103,9 +145,12 @@ class Shelf:
 
         def make() -> Section:
             self._tally.add(Counted.ROW_GROUPS, len(span.groups))
-            return open_section(plan.io, span, partition, plan.deleted, self._room)
+            room = _Room(self._held, self._room, key)
+            return open_section(plan.io, span, partition, plan.deleted, room)
 
-        return Found(self._sections.get(key, make, _weight(span, self._room)), key)
+        section = self._held.get(key, make, _weight(span, self._room))
+        assert not isinstance(section, RowBlock)
+        return Found(section, key)
 
 
 def _weight(span: GroupSpan, room: int) -> int:

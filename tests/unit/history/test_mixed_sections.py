@@ -20,8 +20,8 @@ from tests.support.stream_tables import StreamTable
 from tests.support.tables import TableFiles
 
 COUNT = 90
-TINY = 64
-"""Bytes of memory: too few to keep where rows lie."""
+PLENTY, FOR_PLACES, TINY = 64 << 20, 3200, 64
+"""Bytes of memory: for everything, for knowing where rows lie, and not even for that."""
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +57,7 @@ def shuffled(stream: StreamTable) -> None:
     rewrite(table, parts, row_group_rows=COUNT)
 
 
-@pytest.mark.parametrize("memory_bytes", [64 << 20, TINY])
+@pytest.mark.parametrize("memory_bytes", [PLENTY, FOR_PLACES, TINY])
 def test_offsets_are_looked_at_once_if_there_is_memory_and_all_are_read_in_any_case(
     tmp_path: Path, topic: Topic, stream: StreamTable, memory_bytes: int
 ) -> None:
@@ -76,6 +76,24 @@ def test_offsets_are_looked_at_once_if_there_is_memory_and_all_are_read_in_any_c
         assert offsets_read(tmp_path, topic, memory_bytes) == list(range(COUNT))
     assert len(looked_at) == 3
     assert (max(looked_at.values()) == 1) is (memory_bytes > TINY)
+
+
+def test_windows_are_decoded_together_as_far_as_there_is_room(
+    tmp_path: Path, topic: Topic, stream: StreamTable
+) -> None:
+    shuffled(stream)
+    decoded: Counter[int] = Counter()
+
+    class Counting(GroupCursor):
+        def __init__(self, *args: Any) -> None:
+            decoded[memory_bytes] += 1
+            super().__init__(*args)
+
+    for memory_bytes in (PLENTY, TINY):
+        with patch.object(sections, "GroupCursor", Counting):
+            assert offsets_read(tmp_path, topic, memory_bytes) == list(range(COUNT))
+    assert decoded[PLENTY] == 3
+    assert decoded[TINY] > 3 * 3
 
 
 def test_a_row_group_is_decoded_for_windows_that_have_rows_of_it_only(
@@ -98,6 +116,6 @@ def test_a_row_group_is_decoded_for_windows_that_have_rows_of_it_only(
             super().__init__(io, footer, *others)
 
     with patch.object(sections, "GroupCursor", Counting):
-        assert offsets_read(tmp_path, topic, 64 << 20) == list(range(COUNT))
+        assert offsets_read(tmp_path, topic, TINY) == list(range(COUNT))
     assert opened[2] == 2
     assert len(opened) == 3

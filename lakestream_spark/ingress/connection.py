@@ -181,7 +181,8 @@ class Connection(asyncio.BufferedProtocol):
         stopped = self._frames.full or self._frames.stuck
         if self._paused and not stopped and self._transport is not None:
             self._paused = False
-            self._transport.resume_reading()
+            if not self._transport.is_closing():
+                self._transport.resume_reading()
 
     def rest(self) -> None:
         """Called from time to time while the connection is idle."""
@@ -193,11 +194,12 @@ class Connection(asyncio.BufferedProtocol):
             answer = await waiting
             if answer is None or self._transport is None:
                 continue
+            # The client may have gone while the answer was made: uvloop takes no more bytes then.
+            if self._transport.is_closing():
+                return
             self._transport.writelines(answer.parts)
             if not self._writable.is_set():
                 await self._writable.wait()
-            if self._transport.is_closing():
-                return
 
 
 def _first(group: BaseExceptionGroup[LakestreamError]) -> BaseException:

@@ -1,21 +1,29 @@
 """Clients that close their side while a request waits: gone, or only done with sending."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
+import uvloop
 from kio.schema.errors import ErrorCode
 
 from lakestream_spark.app import RunningBroker
 from lakestream_spark.core import metrics
+from lakestream_spark.ingress import connection
+from lakestream_spark.ingress.connection import Connection
 from lakestream_spark.ingress.handlers import find_coordinator, join_group, sync_group
+from lakestream_spark.kafka.pieces import Pieces
 from tests.support.asking import Asking
 from tests.support.batches import make_batch
+from tests.support.embedded import embedded_lake
 from tests.support.raw_fetch import fetch_request
 from tests.support.wire import Wire
-from tests.unit.ingress.test_connection import produce
+from tests.unit.ingress.test_connection import API_VERSIONS, produce
 
 LONG = timedelta(minutes=10)
 GROUP = "readers"
@@ -193,3 +201,46 @@ async def test_a_member_that_goes_while_it_waits_for_its_assignment_frees_its_pl
     await leave(second.wire)
     await until(lambda: (lake.groups.waiting, open_connections()) == (0, 1))
     await first.wire.close()
+
+
+def test_a_client_that_is_gone_the_moment_its_answer_is_ready_is_no_error(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With the loop of a broker, which takes no bytes for a closed socket."""
+    made: list[Connection] = []
+    begin, connection_made = connection.begin, Connection.connection_made
+
+    async def run() -> None:
+        ready = asyncio.Event()
+
+        async def held(*given: Any) -> Any:
+            answer = await begin(*given)
+
+            async def late() -> Pieces | None:
+                await ready.wait()
+                return await answer
+
+            return late()
+
+        def remember(self: Connection, transport: asyncio.BaseTransport) -> None:
+            made.append(self)
+            connection_made(self, transport)
+
+        with (
+            patch.object(connection, "begin", held),
+            patch.object(Connection, "connection_made", remember),
+        ):
+            async with embedded_lake(tmp_path) as lake:
+                wire = await Wire.connect(lake.address.port)
+                await wire.send(API_VERSIONS)
+                await until(lambda: bool(made and made[0].requests_in_flight))
+                # In one turn of the loop: the answer is on its way out when the socket closes.
+                ready.set()
+                made[0].abort()
+                assert made[0].closed is not None
+                await asyncio.wait([made[0].closed])
+                await wire.close()
+
+    with caplog.at_level(logging.ERROR), asyncio.Runner(loop_factory=uvloop.new_event_loop) as own:
+        own.run(run())
+    assert [record.message for record in caplog.records] == []

@@ -8,6 +8,7 @@ import click
 from lakestream_spark.cli.asking import require_data
 from lakestream_spark.cli.options import Loaded, settings_options
 from lakestream_spark.cli.sql_output import Form, write
+from lakestream_spark.core.errors import Rejected
 from lakestream_spark.settings.installation import installation_of
 from lakestream_spark.sql.lake import answer
 
@@ -48,9 +49,7 @@ def sql(loaded: Loaded, query: str, as_json: bool, as_csv: bool, limit: int | No
     if as_json and as_csv:
         raise click.UsageError("give --json or --csv, not both")
     if not query.strip(" \t\r\n;"):
-        raise click.UsageError(
-            "the query is empty: give one, such as 'SELECT count(*) FROM orders'"
-        )
+        raise Rejected("the query is empty: give one, such as 'SELECT count(*) FROM orders'")
     form = Form.JSON if as_json else Form.CSV if as_csv else Form.GRID
     most = limit if limit is not None else _SHOWN_ROWS if form is Form.GRID else 0
     require_data(loaded.settings)

@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.spark
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:zmq")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:jupyter_client")

@@ -74,6 +74,6 @@ def test_values_and_columns_of_an_answer_are_printed_as_they_are(shell: Shell) -
 def test_a_doctor_names_the_extra_that_is_missing(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lakestream_spark.cli.doctor.find_spec", lambda _: None)
+    monkeypatch.setattr("lakestream_spark.cli.engine_checks.find_spec", lambda _: None)
     told = shell.run("doctor").out
     assert "pip install 'lakestream-spark[spark]'`, or [jobs] where" in told

@@ -245,7 +245,7 @@ def test_answers_are_printed_as_a_grid_as_csv_and_as_json(
     ("query", "code", "sentence"),
     [
         ("SELEC 1", 2, 'Parser Error: syntax error at or near "SELEC"'),
-        ("", 2, "answers one SELECT and changes nothing"),
+        ("", 2, "the query is empty: give one, such as"),
         ("SELECT 1; SELECT 2", 2, "answers one SELECT and changes nothing"),
         ("INSERT INTO orders VALUES (1)", 2, "answers one SELECT and changes nothing"),
         ("COPY orders TO 'x.csv'", 2, "answers one SELECT and changes nothing"),

@@ -90,6 +90,7 @@ def test_every_order_of_the_demo_is_good_enough(spark: SparkSession) -> None:
     assert found == {(each.fields["order_id"], each.fields["total"]) for each in made}
 
 
+@pytest.mark.slow
 def test_a_crash_between_the_tables_and_a_lost_checkpoint_change_nothing(
     spark: SparkSession, lake: Lake, job: SilverJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -100,6 +100,7 @@ class Committer:
             started = time.monotonic()
 
 
+@pytest.mark.slow
 def test_maintenance_never_fights_the_committer(orders, spark, tmp_path, monkeypatch):
     synced = note_syncs(monkeypatch)
     for _ in range(FIRST):

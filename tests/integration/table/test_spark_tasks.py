@@ -99,6 +99,7 @@ def frame(spark: SparkSession, values: range) -> DataFrame:
     return spark.createDataFrame(rows, "__partition int, __offset bigint, __value binary")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1200, func_only=True)
 def test_whatever_spark_does_again_is_in_the_table_once(tmp_path, monkeypatch):
     with (

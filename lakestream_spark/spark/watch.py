@@ -1,7 +1,9 @@
 """Keeps the query of a compaction running until it is time to stop.
 
 What always holds: stopping happens between two batches; a query that Spark gave up is started
-again, because nothing but time is lost with it, and nobody waits for a batch that it will not end.
+again, because nothing but time is lost with it, and nobody waits for a batch that it will not end;
+a start that fails, as when a Python process of Spark's is killed meanwhile, is tried a few times
+before the job gives up.
 """
 
 import logging
@@ -19,6 +21,7 @@ from lakestream_spark.spark.driver import CompactDriver
 _WATCH_S: Final = 0.1
 _PATIENCE_S: Final = 60.0
 _FINISH_S: Final = 600.0
+_START_TRIES: Final = 5
 _STEADY_S: Final = 60.0
 """A query that ran for so long was well: its end is the first one."""
 _log: Final = logging.getLogger(__name__)
@@ -61,21 +64,36 @@ def watch(start: Callable[[], Query], driver: CompactDriver, stop: Event, *, dra
     """Keep a query running until it is time to stop, then end it between two batches."""
     clock = SystemClock()
     patience, deaths = _Patience(driver, clock), Deaths(clock, Random())
-    query = start()
+    query = _started(start, deaths, stop)
     try:
-        while not stop.wait(_WATCH_S):
+        while query is not None and not stop.wait(_WATCH_S):
             if not query.isActive:
                 driver.batch_is_over()
                 event(_log, logging.ERROR, "the query ended", error=query.exception())
                 if stop.wait(deaths.pause_s()):
                     return
-                query = start()
+                query = _started(start, deaths, stop)
                 deaths.born()
             elif drain and driver.is_drained and patience.is_over():
                 return
-        driver.finish(_FINISH_S, is_running=lambda: query.isActive)
+        driver.finish(_FINISH_S, is_running=lambda: query is not None and query.isActive)
     finally:
-        query.stop()
+        if query is not None:
+            query.stop()
+
+
+def _started(start: Callable[[], Query], deaths: Deaths, stop: Event) -> Query | None:
+    """None when it is time to stop before a start succeeds."""
+    for left in reversed(range(_START_TRIES)):
+        try:
+            return start()
+        except Exception as error:
+            if not left:
+                raise
+            event(_log, logging.ERROR, "the query could not be started yet", error=error)
+        if stop.wait(deaths.pause_s()):
+            break
+    return None
 
 
 class _Patience:

@@ -12,6 +12,7 @@ from pyiceberg.table import Table
 
 from lakestream_spark.core.ids import TopicId
 from lakestream_spark.metadata.tables import PlannedRange
+from lakestream_spark.metadata.topics import Topic
 from lakestream_spark.table import delta_log
 from lakestream_spark.table.append import TableAppend, TableState, Verdict
 from lakestream_spark.table.columns import OFFSET, PARTITION, VALUE
@@ -73,6 +74,12 @@ class GrowingTable:
         place = PlannedRange(partition, first, first + len(values))
         io = self.spec.file_io()
         return write_file(io, self.layout, place, rows(first, values))
+
+    @property
+    def topic(self) -> Topic:
+        """Whose table it is, as a broker knows it."""
+        layout = self.layout
+        return Topic(id=layout.topic_id, name=layout.topic_name, partitions=1, created_ms=0)
 
     def close(self) -> None:
         self.catalog.close()

@@ -8,7 +8,6 @@ import pytest
 
 from lakestream_spark.core.errors import Corrupt
 from lakestream_spark.history.reader import TableReader
-from lakestream_spark.metadata.topics import Topic
 from tests.support.delta_tables import GrowingTable
 from tests.support.history import MEMORY, LocalHistory, records_in
 from tests.support.rewriting import data_files, rewrite
@@ -32,15 +31,10 @@ def history(orders: GrowingTable) -> Iterator[LocalHistory]:
     reader.close()
 
 
-def topic_of(orders: GrowingTable) -> Topic:
-    layout = orders.layout
-    return Topic(id=layout.topic_id, name=layout.topic_name, partitions=1, created_ms=0)
-
-
 def test_a_rewrite_whose_old_objects_go_at_once_is_invisible(
     orders: GrowingTable, history: LocalHistory
 ) -> None:
-    topic = topic_of(orders)
+    topic = orders.topic
     orders.append(values=[b"a", b"b"])
     orders.append(values=[b"c", b"d"])
     assert [r.value for r in records_in(history.read(topic, 0, 1))] == [b"a", b"b"]
@@ -57,4 +51,4 @@ def test_an_object_that_is_lost_is_an_error_that_names_it(
     (file,) = orders.append()
     orders.table.io.delete(file.path)
     with pytest.raises(Corrupt, match=f"not there.*{file.path.rpartition('/')[2]}"):
-        history.read(topic_of(orders), 0)
+        history.read(orders.topic, 0)

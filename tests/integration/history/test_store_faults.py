@@ -11,7 +11,6 @@ import pytest
 
 from lakestream_spark.core.errors import Corrupt, Unavailable
 from lakestream_spark.history.reader import TableReader
-from lakestream_spark.metadata.topics import Topic
 from lakestream_spark.table.cells import sums_of
 from lakestream_spark.table.expected import ExpectedCell
 from lakestream_spark.table.file_offsets import bounds
@@ -61,11 +60,6 @@ def history(orders: GrowingTable) -> Iterator[LocalHistory]:
     reader.close()
 
 
-def topic_of(orders: GrowingTable) -> Topic:
-    layout = orders.layout
-    return Topic(id=layout.topic_id, name=layout.topic_name, partitions=1, created_ms=0)
-
-
 Fault = Callable[[FlakyProxy], Awaitable[None]]
 
 
@@ -85,7 +79,7 @@ FAULTS = pytest.mark.parametrize("fault", [refusing, without_contents])
 async def test_a_store_that_goes_away_is_a_retriable_error_of_history(
     orders: GrowingTable, history: LocalHistory, proxy: FlakyProxy, fault: Fault
 ) -> None:
-    topic = topic_of(orders)
+    topic = orders.topic
     await asyncio.to_thread(history.read, topic, 0, 1)
     await fault(proxy)
     with pytest.raises(Unavailable):
@@ -98,7 +92,7 @@ async def test_a_store_that_goes_away_is_a_retriable_error_of_history(
 async def test_a_store_that_answers_503_is_a_retriable_error_of_history(
     orders: GrowingTable, history: LocalHistory, proxy: FlakyProxy
 ) -> None:
-    topic = topic_of(orders)
+    topic = orders.topic
     await asyncio.to_thread(history.read, topic, 0, 1)
     await proxy.refuse()
     async with answering_503(proxy.port):
@@ -121,7 +115,7 @@ async def test_an_object_with_other_bytes_is_damaged_and_stays_so(
     await asyncio.to_thread(damage)
     for _ in range(2):
         with pytest.raises(Corrupt, match="is damaged"):
-            await asyncio.to_thread(history.read, topic_of(orders), COUNT)
+            await asyncio.to_thread(history.read, orders.topic, COUNT)
 
 
 @FAULTS

@@ -17,6 +17,7 @@ from lakestream_spark.core.clock import Clock, SystemClock
 from lakestream_spark.core.errors import LakestreamError, RedTable, Unavailable
 from lakestream_spark.metadata import Metadata
 from lakestream_spark.metadata.backlog import reached
+from lakestream_spark.metadata.jobs import COMPACTION
 from lakestream_spark.metadata.topic_config import TopicConfig
 from lakestream_spark.metadata.topics import Topic
 from lakestream_spark.settings import Settings
@@ -26,7 +27,6 @@ from lakestream_spark.spark.scope import Scope
 _POLL_S: Final = 0.1
 _DELTA_POLL_S: Final = 0.3
 _A_JOB_STARTS_S: Final = 30.0
-_KIND: Final = "compact"
 _DELTA: Final = "delta"
 
 
@@ -115,7 +115,7 @@ class FlushWait:
     async def _check_jobs(self) -> None:
         """Raises when nobody is there who could do it."""
         now = self._clock.monotonic()
-        live = await self._metadata.jobs.live(_KIND, self._session_s)
+        live = await self._metadata.jobs.live(COMPACTION, self._session_s)
         scopes = [Scope(job=each.id, topics=str(each.about.get("topics", "*"))) for each in live]
         if any(scope.covers(self._topic.name) for scope in scopes):
             self._seen_alive = now

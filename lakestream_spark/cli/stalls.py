@@ -10,8 +10,8 @@ from typing import Final
 
 from lakestream_spark.cli.topic_status import TopicStatus
 from lakestream_spark.core.clock import Clock
-from lakestream_spark.metadata.jobs import Job, Jobs
-from lakestream_spark.metadata.stalls import COMPACTION, stall_of
+from lakestream_spark.metadata.jobs import COMPACTION, Job, Jobs
+from lakestream_spark.metadata.stalls import stall_of
 
 _POLL_S: Final = 0.1
 

@@ -12,6 +12,8 @@ from typing import Any, Final, NamedTuple
 from lakestream_spark.core.clock import Clock
 from lakestream_spark.metadata.database import Database, Execute, Fetch, Row, Transaction
 
+COMPACTION: Final = "compact"
+"""The kind of the jobs that bring tables on."""
 _COLUMNS: Final = "job_id, kind, beat, started_ms, last_success_ms, about"
 
 

@@ -9,11 +9,8 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
-from lakestream_spark.metadata.jobs import Job
+from lakestream_spark.metadata.jobs import COMPACTION, Job
 from lakestream_spark.metadata.lateness import is_stalled
-
-COMPACTION: Final = "compact"
-"""The kind of the jobs that bring tables on."""
 
 
 class Stall(NamedTuple):

@@ -23,7 +23,7 @@ from lakestream_spark.core.errors import Fenced, LakestreamError, Unavailable, U
 from lakestream_spark.core.ids import TopicId
 from lakestream_spark.core.logs import event
 from lakestream_spark.metadata import Metadata
-from lakestream_spark.metadata.jobs import Job
+from lakestream_spark.metadata.jobs import COMPACTION, Job
 from lakestream_spark.metadata.leases import Lease
 from lakestream_spark.metadata.topics import Topic
 from lakestream_spark.spark.background import BackgroundLoop
@@ -37,7 +37,6 @@ from lakestream_spark.spark.troubles import Troubles
 from lakestream_spark.table.append import Verdict
 from lakestream_spark.table.commit import TableCommitter
 
-KIND: Final = "compact"
 _COMMITS_AT_ONCE: Final = 4
 _log: Final = logging.getLogger(__name__)
 
@@ -142,7 +141,7 @@ class CompactDriver:
                 event(_log, logging.ERROR, "compaction waits for its metadata store", error=error)
             except Exception:
                 # Whatever it is: a loop that ends would stop every topic, and keep their leases.
-                metrics.LOOP_FAILURES.of(KIND).add()
+                metrics.LOOP_FAILURES.of(COMPACTION).add()
                 _log.exception("compaction goes on after an error that nobody foresaw")
             await asyncio.sleep(every_s)
 
@@ -177,16 +176,16 @@ class CompactDriver:
         }
         job = Job(
             id=self._scope.job,
-            kind=KIND,
+            kind=COMPACTION,
             started_ms=self.tally.started_ms,
             last_success_ms=self.tally.last_success_ms,
             about=about,
         )
         await self._metadata.jobs.beat(job)
         await self._holdings.renew()
-        live = await self._metadata.jobs.live(KIND, self._policy.session_s)
+        live = await self._metadata.jobs.live(COMPACTION, self._policy.session_s)
         self._planner.jobs = sharing(live, self._scope)
-        await self._metadata.jobs.forget_dead(KIND, 6 * self._policy.session_s)
+        await self._metadata.jobs.forget_dead(COMPACTION, 6 * self._policy.session_s)
 
     async def _give_back_what_others_own(self) -> None:
         """Between two batches, and before each: else a job that always has something to do would

@@ -16,6 +16,7 @@ from lakestream_spark.app import RunningBroker
 from lakestream_spark.core import metrics
 from lakestream_spark.ingress import connection
 from lakestream_spark.ingress.connection import Connection
+from lakestream_spark.ingress.dispatch import begin
 from lakestream_spark.ingress.handlers import find_coordinator, join_group, sync_group
 from lakestream_spark.kafka.pieces import Pieces
 from tests.support.asking import Asking
@@ -208,7 +209,7 @@ def test_a_client_that_is_gone_the_moment_its_answer_is_ready_is_no_error(
 ) -> None:
     """With the loop of a broker, which takes no bytes for a closed socket."""
     made: list[Connection] = []
-    begin, connection_made = connection.begin, Connection.connection_made
+    connection_made = Connection.connection_made
 
     async def run() -> None:
         ready = asyncio.Event()

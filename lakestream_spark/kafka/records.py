@@ -161,6 +161,17 @@ def first_offset_at_or_after(
     return None
 
 
+def newest_offset(
+    data: bytes | memoryview, header: BatchHeader, *, from_offset: int = 0
+) -> TimestampedOffset | None:
+    """The first record of the batch from `from_offset` on that has the newest time of those."""
+    if header.attributes & APPEND_TIME_FLAG:
+        return TimestampedOffset(max(header.base_offset, from_offset), header.max_timestamp)
+    there = (each for each in decode_records(data, header) if each.offset >= from_offset)
+    newest = max(there, key=lambda each: each.timestamp, default=None)
+    return None if newest is None else TimestampedOffset(newest.offset, newest.timestamp)
+
+
 def _summed(batch: bytearray, header: BatchHeader) -> bytes:
     """The batch with its header in front and the CRC over both."""
     HEADER.pack_into(batch, 0, *header)

@@ -182,9 +182,14 @@ def _locate_timestamp(
 
 def _locate_newest(partition: TopicPartition) -> Transaction[Located]:
     row_id, ends = yield from find_partition(partition)
-    rows = yield Fetch(
-        f"{_FROM}WHERE e.partition_id = $1 AND e.next_offset > $2 "
-        "ORDER BY e.max_timestamp DESC, e.base_offset LIMIT 1",
-        (row_id, max(ends.log_start, ends.table_end)),
+    start = max(ends.log_start, ends.table_end)
+    cut = yield Fetch(
+        f"{_FROM}WHERE e.partition_id = $1 AND e.base_offset < $2 AND e.next_offset > $2 LIMIT 1",
+        (row_id, start),
     )
-    return Located(ends, tuple(location(row) for row in rows))
+    whole = yield Fetch(
+        f"{_FROM}WHERE e.partition_id = $1 AND e.base_offset >= $2 "
+        "ORDER BY e.max_timestamp DESC, e.base_offset LIMIT 1",
+        (row_id, start),
+    )
+    return Located(ends, tuple(location(row) for row in (*cut, *whole)))

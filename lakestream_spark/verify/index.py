@@ -2,7 +2,8 @@
 
 What always holds: the seam is exact, so the first extent holds the table end and each begins where
 the one before ends; every segment is looked for; the bytes of all extents, or of a sample, pass
-their CRCs and have the offsets that the index says.
+their CRCs and have the offsets that the index says. A segment that went meanwhile, because its
+records were copied or committed, is no difference: the index says by then where they are.
 """
 
 from collections.abc import Sequence
@@ -23,8 +24,12 @@ _PAGE_BYTES: Final = 64 * 1024 * 1024
 class Placed(NamedTuple):
     """An extent of a partition."""
 
-    partition: int
+    place: TopicPartition
     extent: ExtentLocation
+
+    @property
+    def partition(self) -> int:
+        return self.place.number
 
 
 async def extents_of(site: Site, pinned: Pinned) -> list[Placed]:
@@ -38,7 +43,7 @@ async def extents_of(site: Site, pinned: Pinned) -> list[Placed]:
                 page = (await site.metadata.extents.locate(place, offset, _PAGE_BYTES)).extents
                 for extent in page:
                     _check_follows(partition, offset, ends.table_end, extent)
-                    found.append(Placed(partition, extent))
+                    found.append(Placed(place, extent))
                     offset = extent.next_offset
                 if not page:
                     _refuse_gap(partition, offset, ends.high_watermark)
@@ -61,22 +66,23 @@ def _refuse_gap(partition: int, first: int, after: int) -> None:
 
 async def check_segments(site: Site, placed: Sequence[Placed]) -> int:
     """Whether every segment is in its store and long enough; how many bytes the extents have."""
-    needed: dict[tuple[str, object], Placed] = {}
+    needed: dict[tuple[str, object], list[Placed]] = {}
     for each in placed:
-        key = (each.extent.profile, each.extent.segment_id)
-        if key not in needed or _end(needed[key]) < _end(each):
-            needed[key] = each
-    for each in needed.values():
+        needed.setdefault((each.extent.profile, each.extent.segment_id), []).append(each)
+    for own in needed.values():
+        last = max(own, key=_end)
         try:
-            size = await site.stores[each.extent.profile].head(segment_key(each.extent.segment_id))
+            size = await site.stores[last.extent.profile].head(segment_key(last.extent.segment_id))
         except NotFound as error:
-            raise _lost(each) from error
-        if size < _end(each):
+            moved = [now for each in own if (now := await _place_now(site, each, error))]
+            await check_segments(site, moved)
+            continue
+        if size < _end(last):
             raise Corrupt(
                 "a WAL segment is shorter than its index says",
-                partition=each.partition,
-                segment=each.extent.segment_id,
-                expected=_end(each),
+                partition=last.partition,
+                segment=last.extent.segment_id,
+                expected=_end(last),
                 actual=size,
             )
     return sum(each.extent.length for each in placed)
@@ -90,22 +96,42 @@ async def check_bytes(site: Site, placed: Sequence[Placed]) -> None:
     """Read the extents: CRCs, and as many offsets as the index says."""
     fetcher = ExtentFetcher(site.stores, WalCache(0))
     for each in placed:
-        try:
-            (chunk,) = await fetcher.fetch([each.extent])
-        except SegmentGone as gone:
-            raise _lost(each) from gone
-        extent = each.extent
-        following = extent.base_offset + sum(
-            header.offsets for _, header in walk(chunk, where=str(extent.segment_id))
+        there: Placed | None = each
+        while there is not None:
+            try:
+                (chunk,) = await fetcher.fetch([there.extent])
+            except SegmentGone as gone:
+                there = await _place_now(site, there, gone)
+                continue
+            _check_offsets(there, chunk)
+            break
+
+
+def _check_offsets(placed: Placed, chunk: memoryview) -> None:
+    extent = placed.extent
+    following = extent.base_offset + sum(
+        header.offsets for _, header in walk(chunk, where=str(extent.segment_id))
+    )
+    if following != extent.next_offset:
+        raise Corrupt(
+            "an extent does not hold the offsets its index row says",
+            partition=placed.partition,
+            segment=extent.segment_id,
+            expected=f"[{extent.base_offset}, {extent.next_offset})",
+            actual=f"[{extent.base_offset}, {following})",
         )
-        if following != extent.next_offset:
-            raise Corrupt(
-                "an extent does not hold the offsets its index row says",
-                partition=each.partition,
-                segment=extent.segment_id,
-                expected=f"[{extent.base_offset}, {extent.next_offset})",
-                actual=f"[{extent.base_offset}, {following})",
-            )
+
+
+async def _place_now(site: Site, placed: Placed, why: Exception) -> Placed | None:
+    """Where an extent was copied to, or None when it is in the table by now; else it is lost."""
+    last = placed.extent.next_offset - 1
+    found = await site.metadata.extents.locate(placed.place, last, 1)
+    if last < found.ends.table_end:
+        return None
+    for extent in found.extents:
+        if extent.base_offset <= last and extent.segment_id != placed.extent.segment_id:
+            return Placed(placed.place, extent)
+    raise _lost(placed) from why
 
 
 def _lost(placed: Placed) -> Corrupt:

@@ -97,7 +97,8 @@ class ExtentIndex(Protocol):
         """
 
     async def locate_newest(self, partition: TopicPartition) -> Located:
-        """The first extent that holds the partition's newest time, or none."""
+        """The extent that the log start or the table end cuts, if one does, and of those behind it
+        the first that holds the newest time: the newest record is in one of the two."""
 
 
 class ReclaimCandidate(NamedTuple):

@@ -10,14 +10,19 @@ What always holds
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from lakestream_spark.core.errors import Corrupt, InvalidBatch, LakestreamError, OffsetOutOfRange
 from lakestream_spark.core.ids import TopicPartition
-from lakestream_spark.kafka.batch import STAMP_BYTES, stamp, walk
+from lakestream_spark.kafka.batch import STAMP_BYTES, BatchHeader, stamp, walk
 from lakestream_spark.kafka.pieces import Piece, Pieces
-from lakestream_spark.kafka.records import TimestampedOffset, first_offset_at_or_after
+from lakestream_spark.kafka.records import (
+    TimestampedOffset,
+    first_offset_at_or_after,
+    newest_offset,
+)
 from lakestream_spark.objectstore.store import ObjectStore
 from lakestream_spark.wal.cache import WalCache
 from lakestream_spark.wal.fetcher import ExtentFetcher, SegmentGone
@@ -164,10 +169,19 @@ class WalReader:
 
     async def offset_of_max_timestamp(self, partition: TopicPartition) -> TimestampedOffset | None:
         """The first record in the WAL that has the newest time; None when there is no record."""
-        located = await self._index.locate_newest(partition)
-        if not located.extents:
-            return None
-        return await self.offset_for_timestamp(partition, located.extents[0].max_timestamp)
+        missing = None
+        while True:
+            ends, extents = await self._index.locate_newest(partition)
+            if missing is not None and missing in extents:
+                raise _lost(partition, missing)
+            try:
+                chunks = await self._fetcher.fetch(extents)
+            except SegmentGone as gone:
+                missing = gone.extent  # It is in the table by now, or it is lost.
+                continue
+            start = max(ends.log_start, ends.table_end)
+            found = (_newest_in(*each, start) for each in zip(chunks, extents, strict=True))
+            return _newest(found)
 
 
 def _share(
@@ -264,19 +278,38 @@ def _kept(parts: list[Piece], chunk: memoryview) -> list[Piece]:
 def _first_in(
     chunk: memoryview, extent: ExtentLocation, timestamp_ms: int, from_offset: int
 ) -> TimestampedOffset | None:
+    for batch, header in _batches_from(chunk, extent, from_offset):
+        # Content that contradicts its header has no readable record.
+        with suppress(InvalidBatch):
+            found = first_offset_at_or_after(batch, header, timestamp_ms, from_offset=from_offset)
+            if found is not None:
+                return found
+    return None
+
+
+def _newest_in(
+    chunk: memoryview, extent: ExtentLocation, from_offset: int
+) -> TimestampedOffset | None:
+    found: list[TimestampedOffset | None] = []
+    for batch, header in _batches_from(chunk, extent, from_offset):
+        with suppress(InvalidBatch):
+            found.append(newest_offset(batch, header, from_offset=from_offset))
+    return _newest(found)
+
+
+def _newest(found: Iterable[TimestampedOffset | None]) -> TimestampedOffset | None:
+    """The first that has the newest time."""
+    known = (each for each in found if each is not None)
+    return max(known, key=lambda each: each.timestamp, default=None)
+
+
+def _batches_from(
+    chunk: memoryview, extent: ExtentLocation, from_offset: int
+) -> Iterator[tuple[memoryview, BatchHeader]]:
+    """The batches that reach beyond the offset, with headers that have their offsets."""
     base = extent.base_offset
     for position, header in walk(chunk, where=str(extent.segment_id)):
         following = base + header.offsets
         if following > from_offset:
-            batch = chunk[position : position + header.size]
-            stamped = header._replace(base_offset=base)
-            try:
-                found = first_offset_at_or_after(
-                    batch, stamped, timestamp_ms, from_offset=from_offset
-                )
-            except InvalidBatch:
-                found = None  # Its content contradicts its header: it has no readable record.
-            if found is not None:
-                return found
+            yield chunk[position : position + header.size], header._replace(base_offset=base)
         base = following
-    return None

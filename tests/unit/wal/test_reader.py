@@ -211,6 +211,27 @@ async def test_a_time_finds_the_first_record_at_or_after_it(codec: Codec) -> Non
     assert after_delete == TimestampedOffset(2, 200)
 
 
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+async def test_the_newest_time_is_that_of_a_record_behind_the_log_start(codec: Codec) -> None:
+    async with memory_log() as log:
+        (p,) = await log.topic("t")
+        for times in ([900, 300, 500, 500], [400], [450]):
+            batch = make_batch([b"x"] * len(times), timestamps=times, codec=codec)
+            await log.append_batch(p, batch)
+        found = []
+        for start in (0, 1, 3, 4, 5, 6):
+            await log.metadata.retention.delete_records(p, start)
+            found.append(await log.reader.offset_of_max_timestamp(p))
+    assert found == [
+        TimestampedOffset(0, 900),
+        TimestampedOffset(2, 500),
+        TimestampedOffset(3, 500),
+        TimestampedOffset(5, 450),
+        TimestampedOffset(5, 450),
+        None,
+    ]
+
+
 async def test_a_time_in_a_missing_object_is_data_loss_and_not_an_endless_search() -> None:
     async with memory_log() as log:
         (p,) = await log.topic("t")

@@ -13,6 +13,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from pyiceberg.table import Table
@@ -40,7 +41,7 @@ _TRIES: Final = 5
 
 
 class Plans:
-    """Opens the catalog when it is first asked."""
+    """Opens the catalog ahead, or else when it is first asked."""
 
     def __init__(
         self,
@@ -57,6 +58,12 @@ class Plans:
         self._lock = threading.Lock()
         self._catalog: StreamCatalog | None = None
         self._topics: OrderedDict[TopicId, TopicPlan] = OrderedDict()
+
+    def open_ahead(self) -> None:
+        """Open the catalog before anybody asks; who asks meanwhile waits for it."""
+        with self._lock, suppress(Unavailable):  # Told to whoever asks next.
+            if self._catalog is None:
+                self._open()
 
     def of(self, topic_id: TopicId, name: str, config: dict[str, str]) -> "TopicPlan":
         """The plan of a topic, which may have other settings now than before."""

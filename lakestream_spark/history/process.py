@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 from importlib.abc import MetaPathFinder
 from typing import Final
 
@@ -52,6 +53,8 @@ def main() -> None:
     if frame is not None:
         start = Start.from_body(frame[1])
         reader = TableReader(start.spec, start.memory_bytes, patience_s=_PATIENCE_S)
+        # Beside the server: a catalog that does not answer keeps no question from being heard.
+        threading.Thread(target=reader.open_ahead, name="open-catalog", daemon=True).start()
         Server(sock, sender, reader).run()
     # Threads may still read for a broker that is gone.
     os._exit(0)

@@ -70,6 +70,10 @@ class TableReader:
         """Of blocks that are ready for the next reader."""
         return self._blocks.held_bytes
 
+    def open_ahead(self) -> None:
+        """Open the catalog before the first question."""
+        self._plans.open_ahead()
+
     def close(self) -> None:
         self._ahead.close()
         self._plans.close()

@@ -1,11 +1,13 @@
 """The first record of a table with many files: from the question to the answer of the reader.
 
-Cold: a process that reads tables is started, opens the catalog and plans all files. Warm plan: the
-process has planned the table and read the last row of the first file, so that the rows asked for
-are still to be read. New table: the process runs and has planned other tables only. Only the first
-file exists: who reads its rows opens no other.
+Cold: a process that reads tables is started, opens the catalog and plans all files. Started ahead:
+the same, asked when the process stands by and has read nothing yet, as that of a broker does. Warm
+plan: the process has planned the table and read the last row of the first file, so that the rows
+asked for are still to be read. New table: the process runs and has planned other tables only. Only
+the first file exists: who reads its rows opens no other.
 """
 
+import asyncio
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +31,7 @@ QUICK_FILES: Final = (5,)
 ROUNDS: Final = 5
 MEMORY: Final = 256 * 1024 * 1024
 MAX_BYTES: Final = 1024 * 1024
+STARTED_S: Final = 5.0
 COLD_MS: Final = 2_000.0
 WARM_MS: Final = 300.0
 OFFSET_ID: Final = ICEBERG_SCHEMA.find_field(OFFSET).field_id
@@ -84,6 +87,7 @@ async def measure(report: Report, options: Options) -> None:
 async def _measure_files(report: Report, folder: Path, files: int, rounds: int) -> None:
     topic = make_table(folder, files)
     cold: list[float] = []
+    ahead: list[float] = []
     warm: list[float] = []
     new_table: list[float] = []
     for _ in range(rounds):
@@ -91,11 +95,21 @@ async def _measure_files(report: Report, folder: Path, files: int, rounds: int) 
         cold.append(await read_ms(history, topic))
         await history.close()
         history = HistoryProcess(catalog_spec(folder), MEMORY)
+        await history.start_ahead()
+        await asyncio.sleep(STARTED_S)
+        ahead.append(await read_ms(history, topic))
+        await history.close()
+        history = HistoryProcess(catalog_spec(folder), MEMORY)
         await read_ms(history, make_table(folder, 1))
         new_table.append(await read_ms(history, topic, len(FIRST_ROWS) - 1, 1))
         warm.append(await read_ms(history, topic))
         await history.close()
-    for what, own in (("cold", cold), ("new table", new_table), ("warm plan", warm)):
+    for what, own in (
+        ("cold", cold),
+        ("started ahead", ahead),
+        ("new table", new_table),
+        ("warm plan", warm),
+    ):
         report.add(what=what, files=files, ms=median(own), worst_ms=max(own))
     if files == FILES[-1]:
         report.aims += [

@@ -69,7 +69,7 @@ arch: setup ## Check that every package imports only what the map allows.
 	@$(BIN)/lint-imports --no-logo
 
 .PHONY: bench
-bench: jars ## Run the benchmarks and write their report; BENCH=append runs those whose name contains it.
+bench: jars ## Run the benchmarks and write their report; BENCH=append runs that one, or those whose name contains it.
 	@$(BIN)/python -m tests.benchmarks.report $(BENCH) $(ARGS)
 
 .PHONY: conf

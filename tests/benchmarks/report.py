@@ -48,8 +48,9 @@ _FOUND: Final = '{"benchmark"'
 
 
 def chosen(named: str) -> list[str]:
-    """The benchmarks whose name contains the words, or all."""
-    found = [name for names in PARTS.values() for name in names if named in name]
+    """The benchmark of that name, else those whose name contains the words, or all."""
+    every = [name for names in PARTS.values() for name in names]
+    found = [named] if named in every else [name for name in every if named in name]
     if not found:
         raise SystemExit(f"No benchmark has {named!r} in its name: tests/benchmarks/bench_*.py.")
     return found

@@ -63,6 +63,11 @@ def test_draws_the_same_bars_for_the_same_figures_and_escapes_names() -> None:
     assert "none" not in drawn
 
 
+def test_a_whole_name_is_one_benchmark_and_a_part_of_names_is_several() -> None:
+    assert report.chosen("read") == ["read"]
+    assert report.chosen("ingress") == list(report.PARTS["2 · the ingress"])
+
+
 def test_refuses_a_name_that_is_nowhere() -> None:
     with pytest.raises(SystemExit, match="No benchmark has 'nothing'"):
         report.chosen("nothing")

@@ -98,11 +98,11 @@ class Aim(NamedTuple):
 
     @classmethod
     def at_most(cls, name: str, limit: float, figure: float, unit: str) -> "Aim":
-        return cls(name, f"≤ {limit:.3g} {unit}", f"{figure:.3g} {unit}", figure <= limit)
+        return cls(name, f"≤ {_number(limit)} {unit}", f"{_number(figure)} {unit}", figure <= limit)
 
     @classmethod
     def at_least(cls, name: str, limit: float, figure: float, unit: str) -> "Aim":
-        return cls(name, f"≥ {limit:.3g} {unit}", f"{figure:.3g} {unit}", figure >= limit)
+        return cls(name, f"≥ {_number(limit)} {unit}", f"{_number(figure)} {unit}", figure >= limit)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -145,8 +145,10 @@ class Report:
 
 
 def cell(value: object) -> str:
-    if not isinstance(value, float):
-        return str(value)
+    return _number(value) if isinstance(value, float) else str(value)
+
+
+def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 

@@ -1,4 +1,5 @@
-"""All benchmarks one after the other, and what they found: `REPORT.md`, `REPORT.json` and plots.
+"""All benchmarks one after the other, and what they found: `REPORT.md`, `REPORT.json`, plots
+and what the README quotes of them.
 
 A benchmark runs in a process of its own and ends with one line of JSON; that line, its date and how
 long it took are kept in `REPORT.json`, and the page is written anew after each, so that a run that
@@ -19,9 +20,11 @@ from typing import Any, Final
 from tests.benchmarks.harness import progress
 from tests.benchmarks.page import page
 from tests.benchmarks.plots import PLOTS, bars
+from tests.benchmarks.quoted import with_figures
 from tests.benchmarks.versions import versions
 
 HERE: Final = Path(__file__).parent
+README: Final = HERE.parents[1] / "README.md"
 PARTS: Final = {
     "1 · the log": ("append", "read", "commit", "index_growth", "metadata_size"),
     "2 · the ingress": (
@@ -113,6 +116,8 @@ def main() -> int:
         progress(f"== {name}, {number} of {len(names)}")
         held[name] = took(name, options)
         write(asked.into, held)
+        if asked.into == HERE:
+            README.write_text(with_figures(README.read_text(), PARTS, held))
     failed = [name for name in names if "failed" in held[name]]
     progress(f"{len(names) - len(failed)} of {len(names)} measured: {asked.into / 'REPORT.md'}")
     return 1 if failed else 0

@@ -53,17 +53,23 @@ def union(
     refuse_remote_sqlite(spark, installation.metadata_url)
     with closing(Opened(installation)) as opened:
         moment = now(opened, topic)
-    halves = []
+    table = None
     if moment.table is not None and moment.table.metadata.current_snapshot_id is not None:
-        half = _table_half(spark, installation.catalog, moment.table)
-        halves.append(half if columns is None else half.select(*columns))
-    if moment.tail or not halves:
-        halves.append(_tail_half(spark, installation, moment.tail, shape))
-    whole = halves[0]
-    for other in halves[1:]:
-        # Columns that others added to the table have no values in the tail.
-        whole = whole.unionByName(other, allowMissingColumns=True)
-    return whole
+        table = _table_half(spark, installation.catalog, moment.table)
+        table = table if columns is None else table.select(*columns)
+    if table is not None and not moment.tail:
+        return table
+    tail = _tail_half(spark, installation, moment.tail, shape)
+    if table is None:
+        return tail
+    # The tail first: its few tasks run beside those of the table, not alone after them. Columns
+    # that others added to the table have no values in it.
+    return tail.unionByName(table, allowMissingColumns=True).select(*_named(table))
+
+
+def _named(frame: DataFrame) -> list[str]:
+    """Its columns, as names that mean themselves."""
+    return [f"`{column.replace('`', '``')}`" for column in frame.columns]
 
 
 def _table_half(spark: SparkSession, catalog: CatalogSpec, table: Table) -> DataFrame:

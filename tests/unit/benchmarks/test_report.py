@@ -11,6 +11,7 @@ import pytest
 from tests.benchmarks import report
 from tests.benchmarks.page import page
 from tests.benchmarks.plots import PLOTS, Plot, bars
+from tests.benchmarks.quoted import BEGIN, END, with_figures
 
 ROOT = Path(__file__).parents[3]
 
@@ -61,6 +62,34 @@ def test_draws_the_same_bars_for_the_same_figures_and_escapes_names() -> None:
     assert drawn == bars("t", rows, Plot("v", "MB/s", ("who",)))
     assert "&lt;ours&gt;" in drawn
     assert "none" not in drawn
+
+
+def test_the_readme_quotes_the_report_as_it_is() -> None:
+    held = json.loads((report.HERE / "REPORT.json").read_text())
+    readme = report.README.read_text()
+    assert with_figures(readme, report.PARTS, held) == readme
+
+
+def test_what_is_quoted_leaves_out_no_aim_that_is_missed() -> None:
+    aims = [
+        {"name": name, "target": "≤ 1", "figure": "9", "met": met}
+        for name, met in (("fast", True), ("slow", False), ("small", True))
+    ]
+    text = with_figures(
+        f"# T\n{BEGIN}old\n{END}rest\n",
+        {"1": ("compaction", "silver", "idle")},
+        {"compaction": entry(aims=aims), "silver": entry(aims=aims, taken_at="2026-02-03T")},
+    )
+    rows = [line for line in text.splitlines() if "≤ 1" in line]
+    assert [row.split(" | ")[:2] for row in rows] == [
+        ["| compaction", "fast"],
+        ["| compaction", "slow"],
+        ["| silver", "slow"],
+    ]
+    assert "Measured 2026-01-02 to 2026-02-03, 4 of 6 aims met" in text
+    assert "Not measured yet: idle." in text
+    assert "old" not in text
+    assert text.endswith("rest\n")
 
 
 def test_a_whole_name_is_one_benchmark_and_a_part_of_names_is_several() -> None:

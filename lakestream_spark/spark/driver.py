@@ -90,7 +90,7 @@ class CompactDriver:
 
     @property
     def _is_busy(self) -> bool:
-        return self._looking or self._planned_at is not None
+        return self._looking or self.has_plan
 
     def close(self) -> None:
         """Give the tables back and leave the registry."""
@@ -101,6 +101,11 @@ class CompactDriver:
             self._loop.run(self._metadata.jobs.leave(self._scope.job))
         except LakestreamError as error:
             event(_log, logging.WARNING, "the job left without saying so", error=error)
+
+    @property
+    def has_plan(self) -> bool:
+        """Whether there is something for Spark to do, or it does it."""
+        return self._planned_at is not None
 
     @property
     def is_drained(self) -> bool:

@@ -3,7 +3,7 @@
 What always holds: stopping happens between two batches; a query that Spark gave up is started
 again, because nothing but time is lost with it, and nobody waits for a batch that it will not end;
 a start that fails, as when a Python process of Spark's is killed meanwhile, is tried a few times
-before the job gives up.
+before the job gives up; a drain without anything to move starts no query.
 """
 
 import logging
@@ -19,6 +19,7 @@ from lakestream_spark.core.retry import Backoff
 from lakestream_spark.spark.driver import CompactDriver
 
 _WATCH_S: Final = 0.1
+_BEGIN_S: Final = 0.02
 _PATIENCE_S: Final = 60.0
 _FINISH_S: Final = 600.0
 _START_TRIES: Final = 5
@@ -64,6 +65,8 @@ def watch(start: Callable[[], Query], driver: CompactDriver, stop: Event, *, dra
     """Keep a query running until it is time to stop, then end it between two batches."""
     clock = SystemClock()
     patience, deaths = _Patience(driver, clock), Deaths(clock, Random())
+    if drain and not _has_work(driver, patience, stop):
+        return
     query = _started(start, deaths, stop)
     try:
         while query is not None and not stop.wait(_WATCH_S):
@@ -80,6 +83,17 @@ def watch(start: Callable[[], Query], driver: CompactDriver, stop: Event, *, dra
     finally:
         if query is not None:
             query.stop()
+
+
+def _has_work(driver: CompactDriver, patience: "_Patience", stop: Event) -> bool:
+    """Whether there is a plan to carry out: a query that is stopped while it starts leaves Python
+    processes behind, which complain."""
+    while not stop.wait(_BEGIN_S):
+        if driver.has_plan:
+            return True
+        if driver.is_drained and patience.is_over():
+            return False
+    return False
 
 
 def _started(start: Callable[[], Query], deaths: Deaths, stop: Event) -> Query | None:

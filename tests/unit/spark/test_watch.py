@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from lakestream_spark.core.errors import Unavailable
-from lakestream_spark.spark.watch import Deaths, _Patience, _started
+from lakestream_spark.spark.watch import Deaths, _Patience, _started, watch
 from tests.support.clock import SimulatedClock
 
 
@@ -64,6 +64,21 @@ def test_who_is_told_to_stop_does_not_try_again() -> None:
     stop.set()
     assert _started(failing, Deaths(SimulatedClock(), NoPause()), stop) is None
     assert failing.tried == 1
+
+
+class Drained:
+    """A driver that finds nothing to do."""
+
+    has_plan = False
+    is_drained = True
+    left_behind: frozenset[str] = frozenset()
+    progress = 0
+
+
+def test_a_drain_without_anything_to_move_starts_no_query() -> None:
+    starts = Starts(failing=0)
+    watch(starts, cast("Any", Drained()), Event(), drain=True)
+    assert starts.tried == 0
 
 
 class Watched:

@@ -49,8 +49,7 @@ def make_table(folder: Path, files: int) -> Topic:
     )
     table.catalog.append(table.layout, append)
     table.close()
-    layout = table.layout
-    return Topic(id=layout.topic_id, name=layout.topic_name, partitions=1, created_ms=0)
+    return table.topic
 
 
 def _entry(table: GrowingTable, model: DataFile, first: int, count: int) -> DataFile:

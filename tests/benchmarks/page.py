@@ -65,12 +65,16 @@ def _aims(part: str, names: Sequence[str], held: Held) -> Iterator[str]:
         entry = held.get(name, {})
         link = f"[{name}](#{name})"
         for aim in entry.get("aims", ()):
-            verdict = "met" if aim["met"] else "**missed**"
-            figures = f"{_plain(aim['target'])} | {_plain(aim['figure'])}"
-            yield f"| {link} | {_plain(aim['name'])} | {figures} | {verdict} |"
+            yield f"| {link} | {aim_cells(aim)} |"
         if not entry or "failed" in entry:
             yield f"| {link} | | | | **not measured** |"
     yield ""
+
+
+def aim_cells(aim: Mapping[str, Any]) -> str:
+    """An aim, its target, its figure and the verdict, as cells of a table."""
+    verdict = "met" if aim["met"] else "**missed**"
+    return f"{_plain(aim['name'])} | {_plain(aim['target'])} | {_plain(aim['figure'])} | {verdict}"
 
 
 def _part(part: str, names: Sequence[str], held: Held) -> Iterator[str]:

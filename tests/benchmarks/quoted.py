@@ -5,7 +5,9 @@ page never says better than the report.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
+
+from tests.benchmarks.page import Held, aim_cells
 
 BEGIN: Final = "<!-- figures: written by make bench -->\n"
 END: Final = "<!-- end of figures -->\n"
@@ -22,8 +24,6 @@ _HEADLINES: Final = (
     "idle",
 )
 """Benchmarks whose first aim is shown, met or missed; of the others what is missed."""
-
-Held = Mapping[str, Mapping[str, Any]]
 
 
 def with_figures(readme: str, parts: Mapping[str, Sequence[str]], held: Held) -> str:
@@ -45,8 +45,7 @@ def _lines(parts: Mapping[str, Sequence[str]], held: Held) -> Iterator[str]:
     for name, entry in measured.items():
         for number, aim in enumerate(entry["aims"]):
             if not aim["met"] or (number == 0 and name in _HEADLINES):
-                verdict = "met" if aim["met"] else "**missed**"
-                yield f"| {name} | {aim['name']} | {aim['target']} | {aim['figure']} | {verdict} |"
+                yield f"| {name} | {aim_cells(aim)} |"
     left = [name for name in names if name not in measured]
     if left:
         yield from ("", f"Not measured yet: {', '.join(left)}.")

@@ -3,7 +3,8 @@
 `lakestream up` serves and compacts; the events go to all partitions in turn. Commits and files are
 those that the job's own metrics count: a commit is intent, append to the table and ends moved. All
 of a round must be committed when it ends. Files left are those that the tables still consist of
-at the end, after what the upkeep of `up` has merged meanwhile.
+at the end, after what the upkeep of `up` has merged meanwhile: four small files in a row already,
+because by the default of 16 a round of six minutes at one commit a minute would see no merge.
 """
 
 import asyncio
@@ -22,6 +23,7 @@ from tests.support.embedded import catalog_spec
 from tests.support.ingress_process import Ingress, Listening, ingress
 
 RATE: Final = 1_000_000
+MERGED_FILES: Final = 4
 _PATIENCE_S: Final = 600.0
 _COMMIT: Final = "lakestream_table_commit_seconds"
 _HOUR_S: Final = 3600
@@ -97,6 +99,7 @@ async def measure_one(report: Report, up: Ingress, at: Listening, spread: Spread
     sent = await asyncio.to_thread(result, sender)
     ended = time.monotonic()
     found = await committed(up, before, sent["records"])
+    all_s, left = time.monotonic() - began, files_left(spread.folder, topics)
     report.add(
         topics=spread.topics,
         partitions=spread.partitions * spread.topics,
@@ -105,9 +108,10 @@ async def measure_one(report: Report, up: Ingress, at: Listening, spread: Spread
         commits=found.commits,
         mean_commit_ms=1000 * found.commit_s / found.commits,
         files=found.files,
-        files_per_hour=found.files / (time.monotonic() - began) * _HOUR_S,
-        files_left=files_left(spread.folder, topics),
-        all_committed_after_s=time.monotonic() - ended,
+        files_per_hour=found.files / all_s * _HOUR_S,
+        files_left=left,
+        files_left_per_hour=left / all_s * _HOUR_S,
+        all_committed_after_s=began + all_s - ended,
     )
 
 
@@ -115,7 +119,8 @@ async def measure(report: Report, options: Options) -> None:
     partitions, topics = (20, 5) if options.quick else (1_000, 200)
     lag_ms, seconds = (1_000, 3.0) if options.quick else (60_000, 360.0)
     before = Report(benchmark="compaction_wide, while Spark starts")
-    with scratch() as folder, ingress(folder, name="up") as up:
+    merging = ("--set", f"maintain.merge_min_files={MERGED_FILES}")
+    with scratch() as folder, ingress(folder, *merging, name="up") as up:
         (listening,) = await asyncio.to_thread(up.ready)
         await measure_one(before, up, listening, Spread("before", 1, 4, 1_000, 1.0, folder))
         for spread in (

@@ -113,8 +113,10 @@ class Screen:
         for each in self.topics().values():
             text = (
                 f"{each.records:,} records, {each.per_second:.1f}/s, {each.in_table:,} in the "
-                f"table, {each.behind:,} behind ({each.behind_s:.1f} s), {each.snapshots} snapshots"
+                f"table, {each.behind:,} behind ({each.behind_s:.1f} s)"
             )
+            if each.snapshots is not None:
+                text += f", {each.snapshots} snapshots"
             self._console.print(Text(f"{each.name:<{_NAME}}  {text}"), soft_wrap=True)
 
     def _look(self) -> RenderableType:
@@ -140,6 +142,6 @@ def _grid(topics: Mapping[str, TopicNow]) -> RenderableType:
             f"{each.per_second:.1f}",
             f"{each.in_table:,}",
             behind,
-            f"{each.snapshots}",
+            "…" if each.snapshots is None else f"{each.snapshots}",
         )
     return Padding(grid, (0, 0, 0, _INDENT))

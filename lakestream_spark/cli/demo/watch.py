@@ -26,7 +26,8 @@ class TopicNow(NamedTuple):
     per_second: float
     behind: int
     behind_s: float
-    snapshots: int
+    snapshots: int | None
+    """Of the table, once somebody has looked at it."""
 
 
 class Watch:
@@ -79,7 +80,13 @@ def topics_of(status: Mapping[str, Any]) -> dict[str, TopicNow]:
             per_second=each["records_per_s"] or 0.0,
             behind=each["lag_records"],
             behind_s=each["lag_s"],
-            snapshots=(each["table"] or {}).get("snapshots", 0),
+            snapshots=_snapshots(each),
         )
         for each in status["topics"]
     }
+
+
+def _snapshots(topic: Mapping[str, Any]) -> int | None:
+    if topic["table"] is not None:
+        return int(topic["table"]["snapshots"])
+    return None if topic["table_end"] else 0

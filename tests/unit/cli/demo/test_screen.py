@@ -50,6 +50,14 @@ def test_without_a_terminal_topics_are_lines_from_time_to_time():
     assert out.getvalue().splitlines() == [line, line]
 
 
+def test_snapshots_that_nobody_has_looked_for_yet_are_not_said_to_be_none():
+    screen, out = plain()
+    screen.topics = lambda: {"orders": NOW._replace(snapshots=None)}
+    with screen.showing():
+        screen.beat(10.0)
+    assert out.getvalue().rstrip().endswith("5 behind (1.3 s)")
+
+
 def test_at_a_terminal_chapters_fit_and_nothing_is_lost(terminal: tuple[Screen, StringIO]):
     screen, out = terminal
     screen.tell(CHAPTER)
@@ -91,7 +99,9 @@ def test_what_the_status_page_answers_is_understood():
         "table": None,
     }
     with_table = {**topic, "name": "payments", "records_per_s": 3.5, "table": {"snapshots": 9}}
-    assert topics_of({"topics": [topic, with_table]}) == {
-        "orders": TopicNow("orders", 7, 5, 0.0, 2, 1.5, 0),
+    without = {**topic, "name": "refunds", "table_end": 0}
+    assert topics_of({"topics": [topic, with_table, without]}) == {
+        "orders": TopicNow("orders", 7, 5, 0.0, 2, 1.5, None),
         "payments": TopicNow("payments", 7, 5, 3.5, 2, 1.5, 9),
+        "refunds": TopicNow("refunds", 7, 0, 0.0, 2, 1.5, 0),
     }

@@ -107,6 +107,10 @@ class Cells:
         """Take a change down; one that is there already stays as it is."""
         await self._database.run(_record(topic_id, change))
 
+    async def forget(self, topic_id: TopicId, snapshot_id: int) -> None:
+        """Strike a change that was undone."""
+        await self._database.run(_forget(topic_id, snapshot_id))
+
 
 def add_cells(topic_id: TopicId, cells: Sequence[Cell]) -> Transaction[None]:
     """Let the cells grow, in a transaction that holds the locks of their partitions."""
@@ -167,6 +171,13 @@ def _record(topic_id: TopicId, change: TableChange) -> Transaction[None]:
             *(str(topic_id), change.snapshot_id, change.sequence_number, change.at_ms),
             *(change.operation, change.engine, json.dumps(change.cells)),
         ),
+    )
+
+
+def _forget(topic_id: TopicId, snapshot_id: int) -> Transaction[None]:
+    yield Execute(
+        "DELETE FROM table_changes WHERE topic_id = $1 AND snapshot_id = $2",
+        (str(topic_id), snapshot_id),
     )
 
 

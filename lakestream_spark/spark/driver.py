@@ -30,6 +30,7 @@ from lakestream_spark.spark.background import BackgroundLoop
 from lakestream_spark.spark.due import CompactPolicy
 from lakestream_spark.spark.holdings import Holdings, owner_of, sharing
 from lakestream_spark.spark.outcome import Kind, Movable, Outcome, movable
+from lakestream_spark.spark.plan import extents_of
 from lakestream_spark.spark.planner import Planner
 from lakestream_spark.spark.scope import Scope
 from lakestream_spark.spark.tally import Tally
@@ -268,7 +269,7 @@ class CompactDriver:
         await self._troubles.table_failed(lease, topic, error)
 
     async def _stopped(self, lease: Lease, topic: Topic, outcome: Outcome) -> None:
-        lost = outcome.kind in (Kind.CORRUPT, Kind.GONE)
+        lost = await self._is_lost(outcome)
         self.tally.failed(topic.name)
         await self._troubles.partition_failed(
             lease,
@@ -278,3 +279,11 @@ class CompactDriver:
             outcome.sentence,
             lost=lost,
         )
+
+    async def _is_lost(self, outcome: Outcome) -> bool:
+        """Whether bytes are damaged, or are missing where the index says that they are: segments
+        that are mostly dead are copied, perhaps since the slice was cut."""
+        if outcome.kind is not Kind.GONE:
+            return outcome.kind is Kind.CORRUPT
+        now = await extents_of(self._metadata, outcome.topic_id, outcome.range)
+        return any(str(extent.segment_id) == outcome.missing for extent in now)

@@ -44,7 +44,8 @@ class Kind(StrEnum):
 
     WRITTEN = "written"
     GONE = "gone"
-    """A WAL segment is not in the store: the table has the range by now, or data is lost."""
+    """A WAL segment is not in the store: the table has the range by now, the range lies elsewhere
+    by now, or data is lost."""
     CORRUPT = "corrupt"
     FAILED = "failed"
     """A store does not answer, or anything else; a later batch tries again."""
@@ -62,6 +63,8 @@ class Outcome:
     file: DataFile | None = None
     quarantined: Sequence[Quarantined] = ()
     sentence: str = ""
+    missing: str = ""
+    """The segment that is not in the store."""
 
     @property
     def rows(self) -> int:
@@ -79,6 +82,7 @@ class Outcome:
             "file": None if self.file is None else self.file.to_json(),
             "quarantined": self.quarantined,
             "sentence": self.sentence,
+            "missing": self.missing,
         }
         size = 0 if self.file is None else self.file.size
         row = [
@@ -100,6 +104,7 @@ class Outcome:
             file=None if file is None else DataFile.from_json(file),
             quarantined=tuple(Quarantined(*each) for each in body["quarantined"]),
             sentence=body["sentence"],
+            missing=body["missing"],
         )
 
 

@@ -64,7 +64,7 @@ async def slices_of(metadata: Metadata, number: int, slice_bytes: int) -> list[S
         for planned in ranges:
             left = planned._replace(first=max(planned.first, ends[planned.partition].table_end))
             if left.first < left.next:
-                extents = await _locate(metadata, topic, left)
+                extents = await extents_of(metadata, topic.id, left)
                 slices += _cut(topic, number, left, extents, slice_bytes)
     return slices
 
@@ -123,8 +123,11 @@ def _slice(
     )
 
 
-async def _locate(metadata: Metadata, topic: Topic, planned: PlannedRange) -> list[ExtentLocation]:
-    partition = TopicPartition(topic.id, planned.partition)
+async def extents_of(
+    metadata: Metadata, topic_id: TopicId, planned: PlannedRange
+) -> list[ExtentLocation]:
+    """Where a range lies now."""
+    partition = TopicPartition(topic_id, planned.partition)
     extents: list[ExtentLocation] = []
     offset = planned.first
     while offset < planned.next:

@@ -7,7 +7,7 @@ driver commits those it was told about.
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID, uuid4
 
 import pyarrow as pa
@@ -82,7 +82,9 @@ class CompactTask:
                 raise chunks
             return self._write(piece, chunks)
         except SegmentGone as gone:
-            return _ended(piece, Kind.GONE, f"WAL segment {gone.extent.segment_id} is not there")
+            missing = str(gone.extent.segment_id)
+            ended = _ended(piece, Kind.GONE, f"WAL segment {missing} is not there")
+            return replace(ended, missing=missing)
         except Corrupt as error:
             return _ended(piece, Kind.CORRUPT, str(error))
         except Exception as error:

@@ -2,10 +2,11 @@
 
 What always holds: a snapshot that only replaces files (a merge) is taken at its word, because the
 checksums hold it to that; of any other the rows that went and that came are read and summed, but
-for cells that went as a whole, whose sum is known. Only what the cells cover is looked at.
+for cells that went as a whole, whose sum is known. Only what the cells cover is looked at. What was
+taken down of a snapshot that was rolled back counts no more.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -38,14 +39,39 @@ class Findings(NamedTuple):
     """The sequence number from which on snapshots are still needed to find out more."""
 
 
+def rolled_back(table: Table, changes: Iterable[TableChange]) -> list[TableChange]:
+    """Those of snapshots that the table left again: beside the line that leads to the current one.
+
+    The line is known down to its oldest snapshot that has not expired; of what is below that it
+    was asked before.
+    """
+    line = list(ancestors_of(table.current_snapshot(), table.metadata))
+    if not line:
+        return []
+    known = {snapshot.snapshot_id for snapshot in line}
+    oldest = _number(line[-1])
+    return [
+        change
+        for change in changes
+        if change.snapshot_id not in known and change.sequence_number > oldest
+    ]
+
+
+def standing_changes(table: Table, ledger: Ledger) -> list[TableChange]:
+    """What was taken down and still counts."""
+    left = {change.snapshot_id for change in rolled_back(table, ledger.changes)}
+    return [change for change in ledger.changes if change.snapshot_id not in left]
+
+
 def new_changes(table: Table, ledger: Ledger, *, in_flight: bool = False) -> Findings:
     """What the snapshots below the current one did that the ledger does not know.
 
     `in_flight` says that a commit of ours is in the table, perhaps, and not yet in the ledger.
     """
-    known = {change.snapshot_id for change in ledger.changes}
+    standing = standing_changes(table, ledger)
+    known = {change.snapshot_id for change in standing}
     expected = Expected(ledger.cells)
-    for change in ledger.changes:
+    for change in standing:
         expected.apply(change)
     found: list[TableChange] = []
     hidden: list[tuple[Snapshot | None, Snapshot]] = []

@@ -28,7 +28,7 @@ from lakestream_spark.metadata.tables import Quarantined
 from lakestream_spark.metadata.topics import Topic
 from lakestream_spark.objectstore.store import ObjectStore
 from lakestream_spark.table.append import TableState
-from lakestream_spark.table.erasures import new_changes
+from lakestream_spark.table.erasures import new_changes, standing_changes
 from lakestream_spark.table.expected import Expected, ExpectedCell
 from lakestream_spark.table.foreign import check_foreign_changes
 from lakestream_spark.table.iceberg import StreamCatalog
@@ -140,7 +140,7 @@ async def pin(site: Site, topic: Topic, asked: Asked) -> Pinned:
     if table is not None:
         with reading(table):
             _refuse_red(site, topic, table)
-            changes += new_changes(table, ledger).changes
+            changes = [*standing_changes(table, ledger), *new_changes(table, ledger).changes]
     expected = Expected(ledger.cells)
     for change in sorted(changes, key=lambda each: each.sequence_number):
         expected.apply(change)

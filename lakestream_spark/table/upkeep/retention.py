@@ -1,4 +1,5 @@
-"""Rows that are older than the topic keeps them leave the table by whole files.
+"""Rows that are older than the topic keeps them leave the table by whole files; consumers lose
+sight, by whole files too, of what is older or more than the topic's log may have.
 
 What always holds: what leaves is the beginning of a partition, so that its rows stay one range up
 to the end; the ends of the stream do not change. A file goes when its newest record is too old, so
@@ -26,17 +27,39 @@ class Leaving(NamedTuple):
 
 def too_old(files: Iterable[MirroredFile], before_ms: int) -> Leaving:
     """The longest beginning of each partition all of whose files end before that time. Pure."""
-    partitions: dict[int, list[MirroredFile]] = defaultdict(list)
-    for file in files:
-        partitions[file.partition].append(file)
     paths: set[str] = set()
     starts: dict[int, int] = {}
-    for partition, own in partitions.items():
+    for partition, own in _by_partition(files).items():
         gone = _beginning(own, before_ms)
         if gone:
             paths.update(file.path for file in gone)
             starts[partition] = max(file.offsets[1] + 1 for file in gone if file.offsets)
     return Leaving(frozenset(paths), starts)
+
+
+def beyond_size(files: Iterable[MirroredFile], most_bytes: int) -> dict[int, int]:
+    """The first offset to keep of each partition that has more bytes than that. Pure.
+
+    Like Kafka: a file goes when what is left without it is still enough.
+    """
+    starts: dict[int, int] = {}
+    for partition, own in _by_partition(files).items():
+        if any(file.offsets is None for file in own):
+            continue
+        kept, first = 0, 0
+        for file in sorted(own, key=_first, reverse=True):
+            if kept >= most_bytes:
+                starts[partition] = first
+                break
+            kept, first = kept + file.size, _first(file)
+    return starts
+
+
+def _by_partition(files: Iterable[MirroredFile]) -> dict[int, list[MirroredFile]]:
+    partitions: dict[int, list[MirroredFile]] = defaultdict(list)
+    for file in files:
+        partitions[file.partition].append(file)
+    return partitions
 
 
 def _beginning(files: list[MirroredFile], before_ms: int) -> list[MirroredFile]:

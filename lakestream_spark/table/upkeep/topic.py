@@ -7,7 +7,7 @@ is tried, but for a lost lease and a red table, which end the work on the topic.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 from uuid import UUID
@@ -15,7 +15,7 @@ from uuid import UUID
 from pyiceberg.table import Table
 
 from lakestream_spark.core.clock import Clock
-from lakestream_spark.core.errors import Corrupt, Fenced, LakestreamError, RedTable
+from lakestream_spark.core.errors import Corrupt, Fenced, LakestreamError, RedTable, Unavailable
 from lakestream_spark.core.ids import TopicPartition
 from lakestream_spark.core.logs import event
 from lakestream_spark.metadata.topic_config import TopicConfig
@@ -25,7 +25,7 @@ from lakestream_spark.table.append import TableAppend, TableState
 from lakestream_spark.table.delta import MirrorResult, Outcome, mirror
 from lakestream_spark.table.delta_changes import live_files
 from lakestream_spark.table.delta_files import MirroredFile
-from lakestream_spark.table.erasures import new_changes
+from lakestream_spark.table.erasures import new_changes, rolled_back
 from lakestream_spark.table.iceberg import StreamCatalog
 from lakestream_spark.table.outage import asking
 from lakestream_spark.table.upkeep import delta_care, orphans, retention, small_files, snapshots
@@ -36,6 +36,7 @@ from lakestream_spark.table.upkeep.ports import ChangeLedger, Intents, LogStarts
 from lakestream_spark.table.upkeep.references import referenced
 
 _TRIES: Final = 20
+_NEVER_ALONE: Final = "others committed to the table at each try; the next round tries again"
 _log: Final = logging.getLogger(__name__)
 
 T = TypeVar("T")
@@ -101,19 +102,18 @@ class TopicUpkeep:
         policy = self._tools.policy.snapshots
         keep_from = await self._take_down_changes()
 
-        def work() -> snapshots.SnapshotChanges | None:
+        def work() -> snapshots.SnapshotChanges:
             for _ in range(_TRIES):
                 table = self._table()
                 changes = snapshots.changes_of(table, self._tools.clock.wall_ms(), policy)
                 changes = snapshots.without_expiry(table, changes, keep_from)
                 if not changes or snapshots.apply(table, changes):
                     return changes
-            return None
+            raise Unavailable(_NEVER_ALONE)
 
         changes = await asyncio.to_thread(work)
-        if changes:
-            self._count("expired snapshots", len(changes.expired))
-            self._count("tags", len(changes.tags))
+        self._count("expired snapshots", len(changes.expired))
+        self._count("tags", len(changes.tags))
 
     async def _take_down_changes(self) -> int:
         """What others did to rows, while it can be read; from which snapshot on all must stay."""
@@ -121,6 +121,8 @@ class TopicUpkeep:
         # In this order: a commit that is in the table is in the intent, or in the ledger.
         intent = await self._tools.intents.intent(self._topic.id)
         ledger = await self._tools.cells.ledger(self._topic.id)
+        for change in rolled_back(table, ledger.changes):
+            await self._tools.cells.forget(self._topic.id, change.snapshot_id)
         found = await asyncio.to_thread(new_changes, table, ledger, in_flight=intent is not None)
         for change in found.changes:
             await self._tools.cells.record(self._topic.id, change)
@@ -145,32 +147,34 @@ class TopicUpkeep:
             self._count("files removed from Delta", result.removes)
 
     async def _retention(self) -> None:
-        before = {
-            "table": self._config.table_retention_ms,
-            "log": self._config.retention_ms,
-        }
-        if set(before.values()) == {KEEP}:
+        config, now_ms = self._config, self._tools.clock.wall_ms()
+        if config.table_retention_ms == config.retention_ms == config.retention_bytes == KEEP:
             return
-        now_ms = self._tools.clock.wall_ms()
         files = await asyncio.to_thread(self._files)
-        if before["log"] != KEEP:
-            await self._move_log_starts(retention.too_old(files, now_ms - before["log"]))
-        if before["table"] != KEEP:
-            leaving = retention.too_old(files, now_ms - before["table"])
+        if config.retention_ms != KEEP:
+            old = retention.too_old(files, now_ms - config.retention_ms)
+            await self._move_log_starts(old.starts)
+        if config.retention_bytes != KEEP:
+            await self._move_log_starts(retention.beyond_size(files, config.retention_bytes))
+        if config.table_retention_ms != KEEP:
+            leaving = retention.too_old(files, now_ms - config.table_retention_ms)
             # First the stream's start: no consumer may look for rows that are gone.
-            await self._move_log_starts(leaving)
+            await self._move_log_starts(leaving.starts)
             await asyncio.to_thread(self._remove, leaving)
 
-    async def _move_log_starts(self, leaving: retention.Leaving) -> None:
-        for partition, start in leaving.starts.items():
+    async def _move_log_starts(self, starts: Mapping[int, int]) -> None:
+        for partition, start in starts.items():
             place = TopicPartition(self._topic.id, partition)
             await self._tools.log_starts.delete_records(place, start)
 
     def _remove(self, leaving: retention.Leaving) -> None:
-        for _ in range(_TRIES if leaving.paths else 0):
+        if not leaving.paths:
+            return
+        for _ in range(_TRIES):
             if retention.remove(self._table(), leaving.paths):
                 self._count("files past retention", len(leaving.paths))
                 return
+        raise Unavailable(_NEVER_ALONE)
 
     async def _merge(self) -> None:
         policy = self._tools.policy.merge

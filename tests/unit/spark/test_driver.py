@@ -7,15 +7,21 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from threading import Event, Thread
+from typing import Any
 from uuid import uuid4
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 from deltalake import DeltaTable
 
 from lakestream_spark.app import RunningBroker
 from lakestream_spark.core import metrics
+from lakestream_spark.metadata.leases import Lease
+from lakestream_spark.metadata.problems import Problem, Problems
 from lakestream_spark.metadata.tables import Intent
+from lakestream_spark.spark.outcome import Kind, Outcome
+from lakestream_spark.spark.slices import Slice
 from lakestream_spark.table.append import Verdict
 from lakestream_spark.table.commit import lease_name
 from lakestream_spark.table.iceberg import StreamCatalog
@@ -126,6 +132,48 @@ async def test_a_look_that_fails_in_a_way_nobody_foresaw_is_followed_by_the_next
             store.commit()
             await running
     assert await table_end(lake, "orders") == 10
+
+
+class Emptied(SparklessCompaction):
+    """Its first task finds that the segment of its slice is not there."""
+
+    copied = False
+    """Whether the index says by then that the records are elsewhere."""
+    _begun = False
+
+    def _attempt(self, given: pa.RecordBatch) -> list[dict[str, Any]]:
+        if self._begun:
+            return super()._attempt(given)
+        self._begun = True
+        (row,) = given.to_pylist()
+        piece = Slice.from_json(row["slice"])
+        segment = uuid4() if self.copied else piece.extents[0].segment_id
+        gone = Outcome(
+            topic_id=piece.topic_id,
+            plan=piece.plan,
+            range=piece.range,
+            kind=Kind.GONE,
+            missing=str(segment),
+        )
+        return [dict(each) for each in gone.to_arrow().to_pylist()]
+
+
+@pytest.mark.parametrize("copied", [True, False], ids=["copied", "lost"])
+async def test_a_segment_that_was_copied_elsewhere_since_the_plan_is_no_loss(
+    lake: RunningBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, copied: bool
+) -> None:
+    await send(lake, "orders")
+    reported: list[Problem] = []
+
+    async def report(_: Problems, __: Lease, problem: Problem) -> None:
+        reported.append(problem)
+
+    monkeypatch.setattr(Problems, "report", report)
+    compaction = Emptied(tmp_path)
+    compaction.copied = copied
+    await drained(compaction)
+    assert await table_end(lake, "orders") == 10
+    assert [each.offset for each in reported] == ([] if copied else [0])
 
 
 @asynccontextmanager

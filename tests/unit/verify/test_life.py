@@ -135,6 +135,24 @@ def test_an_update_that_keeps_offsets_is_lawful(platform: Platform) -> None:
     assert "[0, 200) has 200 rows" in whole(platform)
 
 
+def test_a_change_that_was_taken_down_and_then_rolled_back_explains_nothing_any_more(
+    platform: Platform,
+) -> None:
+    own = platform.table().current_snapshot()
+    assert own is not None
+    platform.table().delete("__offset = 7")
+    platform.maintain(replace(HASTY, merge=NO_MERGES, snapshots=SnapshotPolicy()))
+    assert "[0, 200) has 199 rows" in whole(platform)
+
+    platform.table().manage_snapshots().rollback_to_snapshot(own.snapshot_id).commit()
+    assert "[0, 200) has 200 rows" in whole(platform), "while the snapshot is there"
+    for _ in range(3):
+        platform.maintain(HASTY)
+        platform.send(10)
+        platform.commit()
+    assert "[0, 230) has 230 rows" in whole(platform), "and when it has expired"
+
+
 def test_a_change_of_rows_that_the_ledger_has_not_yet_keeps_its_snapshots(
     platform: Platform,
 ) -> None:

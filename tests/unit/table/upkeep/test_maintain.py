@@ -24,6 +24,7 @@ from lakestream_spark.table.append import TableAppend
 from lakestream_spark.table.commit import lease_name
 from lakestream_spark.table.delta_changes import live_files
 from lakestream_spark.table.iceberg import StreamCatalog
+from lakestream_spark.table.upkeep import retention, snapshots
 from lakestream_spark.table.upkeep.folder import TableFolder
 from lakestream_spark.table.upkeep.maintain import Maintainer, TopicReport, maintain_lease
 from lakestream_spark.table.upkeep.policy import (
@@ -375,6 +376,32 @@ async def test_retention_moves_the_log_start_before_rows_leave(lake):
     assert located.ends.log_start == 8
     orders.append(0)
     assert in_iceberg(orders.table) == [(0, 8), (0, 9)]
+
+
+async def test_a_log_that_may_have_few_bytes_begins_later_and_its_rows_stay(lake):
+    topic = await lake.metadata.topics.create("orders", config={**BOTH, "retention.bytes": "1"})
+    await acknowledge(lake.metadata, topic, [b"x"] * 6)
+    orders = lake.growing(topic)
+    for _ in range(3):
+        orders.append(0)
+    assert not (await lake.maintainer().round())["orders"].failed
+    located = await lake.metadata.extents.locate(TopicPartition(topic.id, 0), 6, 1)
+    assert located.ends.log_start == 4
+    assert in_iceberg(orders.table) == [(0, n) for n in range(6)]
+
+
+@pytest.mark.parametrize(("module", "name"), [(retention, "remove"), (snapshots, "apply")])
+async def test_a_step_that_never_finds_the_table_alone_says_so(lake, monkeypatch, module, name):
+    config = {**BOTH, "lakestream.table.retention.ms": "1000"}
+    topic = await lake.metadata.topics.create("orders", config=config)
+    await acknowledge(lake.metadata, topic, [b"x"] * 8)
+    orders = lake.growing(topic)
+    for _ in range(4):
+        orders.append(0)
+    monkeypatch.setattr(module, name, lambda *_: False)
+    report = (await lake.maintainer().round())["orders"]
+    (error,) = report.failed.values()
+    assert "others committed to the table at each try" in str(error)
 
 
 @pytest.mark.long

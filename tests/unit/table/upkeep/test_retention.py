@@ -9,7 +9,7 @@ from lakestream_spark.table.delta import mirror
 from lakestream_spark.table.delta_changes import live_files
 from lakestream_spark.table.delta_files import MirroredFile
 from lakestream_spark.table.layout import COMMIT_ID_PROPERTY, ENDS_PROPERTY
-from lakestream_spark.table.upkeep.retention import remove, too_old
+from lakestream_spark.table.upkeep.retention import beyond_size, remove, too_old
 from tests.support.delta_tables import GrowingTable, in_delta, in_iceberg
 from tests.support.embedded import catalog_spec
 
@@ -45,6 +45,14 @@ def test_a_file_without_times_stays_and_so_does_what_follows():
 def test_a_file_that_overlaps_one_that_stays_stays_too():
     files = [file(0, 0, 4, 10), file(0, 5, 15, 10), file(0, 10, 19, 50)]
     assert too_old(files, before_ms=20).paths == {"0/0-4"}
+
+
+def test_a_log_keeps_at_least_so_many_bytes_of_each_partition():
+    files = [file(0, 0, 9, 1), file(0, 10, 19, 1), file(0, 20, 29, 1), file(1, 5, 9, 1)]
+    assert beyond_size(files, 1) == {0: 20}
+    assert beyond_size(files, 2) == {0: 10}
+    assert beyond_size(files, 3) == {}
+    assert beyond_size([*files, file(0, 15, 25, 1)], 2) == {0: 15}
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from lakestream_spark.core.errors import (
     Fenced,
     LakestreamError,
     Misconfigured,
+    RedTable,
     Rejected,
     Transient,
 )
@@ -28,6 +29,8 @@ EXIT_CODES: Mapping[int, str] = {
 }
 
 _CODE_OF: Sequence[tuple[type[LakestreamError], int]] = (
+    # Before `Rejected`, of which it is one: what was asked is right, the table is not.
+    (RedTable, 1),
     (Misconfigured, 2),
     (Rejected, 2),
     (Transient, 3),

@@ -45,6 +45,7 @@ def test_every_error_has_a_documented_exit_code(kind):
     [
         (errors.Misconfigured("words"), 2),
         (errors.UnknownTopic("words"), 2),
+        (errors.RedTable("words"), 1),
         (errors.Unavailable("words"), 3),
         (errors.Fenced("words"), 4),
         (errors.UnsupportedVersion("words"), 5),

@@ -2,19 +2,20 @@
 
 import json
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import closing
+from collections.abc import Mapping
+from itertools import islice
 from typing import Any, Final
 
 import click
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
+from lakestream_spark.cli.arrivals import Arrivals
 from lakestream_spark.cli.asking import table_of, time_ms
 from lakestream_spark.cli.broker_address import bootstrap, broker_option
 from lakestream_spark.cli.options import Loaded, settings_options
 from lakestream_spark.cli.plain_values import plain
 from lakestream_spark.cli.record_format import headers_of, record_format
-from lakestream_spark.core.errors import NotFound, Rejected, Unavailable
+from lakestream_spark.core.errors import NotFound, Unavailable
 from lakestream_spark.settings import Settings
 
 _ASK_S: Final = 30.0
@@ -63,41 +64,15 @@ def consume(
     """
     show = _as_json if as_json else record_format(pattern)
     address = bootstrap(loaded.settings, broker)
-    config = {
-        "bootstrap.servers": address,
-        "group.id": "lakestream-consume",
-        "enable.auto.commit": False,
-        "enable.partition.eof": exits,
-        "auto.offset.reset": "earliest",
-        "log_level": 0,
-    }
-    with closing(Consumer(config)) as consumer:
+    with Arrivals.of(address) as arrivals:
         try:
-            places = _places(consumer, loaded.settings, topic, start, partition)
+            places = _places(arrivals.consumer, loaded.settings, topic, start, partition)
         except KafkaException as error:
             raise Unavailable(f"the broker does not tell: {error.args[0].str()}") from error
-        consumer.assign(places)
-        _print(consumer, show, len(places), count)
-
-
-def _print(
-    consumer: Consumer, show: Callable[[Message], bytes], open_ends: int, count: int | None
-) -> None:
-    ended: set[int] = set()
-    printed = 0
-    while printed != count and len(ended) < open_ends:
-        message = consumer.poll(1.0)
-        if message is None:
-            continue
-        error = message.error()
-        if error is None:
+        records = arrivals.records(places, exits=exits, until={})
+        for message in islice(records, count):
             sys.stdout.buffer.write(show(message))
             sys.stdout.buffer.flush()
-            printed += 1
-        elif error.code() == KafkaError._PARTITION_EOF:
-            ended.add(message.partition() or 0)
-        elif not error.retriable():
-            raise Rejected(f"the broker refuses to go on: {error.str()}")
 
 
 def _places(

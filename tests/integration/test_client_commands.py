@@ -2,11 +2,15 @@
 
 import json
 from collections.abc import Iterator
-from signal import SIGINT
+from pathlib import Path
+from signal import SIGINT, SIGKILL
+from threading import Timer
 from typing import Any
 
 import pytest
 
+from lakestream_spark.cli import arrivals
+from lakestream_spark.cli.silence import Silence
 from tests.support.ingress_process import ingress
 from tests.support.shell import Shell
 
@@ -183,3 +187,33 @@ def test_escapes_part_keys_and_values_as_in_kcat(shell: Shell, typed: str, betwe
 
 def test_an_empty_text_between_keys_and_values_is_refused(shell: Shell) -> None:
     assert "an empty text parts nothing" in shell("produce", "orders", "-K", "", code=2)
+
+
+def test_a_consumer_whose_broker_is_killed_ends_with_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arrivals, "Silence", lambda: Silence(6.0))
+    with ingress(tmp_path) as process:
+        process.ready()
+        own = Shell(["--data", str(tmp_path)])
+        own("produce", "orders", given="a\n")
+        # Longer at the end of a live topic than it would wait for one that is dead.
+        killing = Timer(12.0, process.stop, [SIGKILL])
+        killing.start()
+        complained = own("consume", "orders", code=3)
+        killing.join()
+    assert complained.startswith("lakestream: no broker has answered for 6 s: ")
+
+
+def test_a_partition_whose_bytes_are_lost_ends_with_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arrivals, "Silence", lambda: Silence(5.0))
+    with ingress(tmp_path, "--set", "wal.cache_bytes=0") as process:
+        process.ready()
+        own = Shell(["--data", str(tmp_path)])
+        own("produce", "orders", given="a\n")
+        for segment in [each for each in (tmp_path / "wal").rglob("*") if each.is_file()]:
+            segment.unlink()
+        complained = own("consume", "orders", "--exit", code=3)
+    assert "partition 0 is not at its end, and the brokers have given nothing" in complained

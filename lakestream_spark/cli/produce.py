@@ -54,8 +54,9 @@ def produce(
     """Send a record for each line of the standard input, and wait until all are acknowledged.
 
     With --json a line is {"value": …, "key": …, "headers": {…}, "partition": …, "timestamp": …},
-    all of which may be left out; values that are not texts are sent as JSON. A line that is no
-    record ends the command; it says how many before it were acknowledged.
+    all of which may be left out; {"base64": …} stands for bytes, and other values that are not
+    texts are sent as JSON. What `lakestream consume --json` prints is taken as it is. A line that
+    is no record ends the command; it says how many before it were acknowledged.
     """
     if as_json and (key is not None or key_delimiter or headers):
         raise click.UsageError("with --json the lines say keys and headers themselves")

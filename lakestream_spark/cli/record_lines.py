@@ -1,6 +1,10 @@
-"""Lines of the standard input as records: plain ones, as kcat takes them, and JSON."""
+"""Lines of the standard input as records: plain ones, as kcat takes them, and JSON.
+
+What always holds: what `lakestream consume --json` prints is the same record again.
+"""
 
 import json
+from base64 import b64decode
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
@@ -9,6 +13,9 @@ from lakestream_spark.core.errors import Rejected
 INT32: Final = 2**31 - 1
 _INT64: Final = 2**63 - 1
 _FIELDS: Final = frozenset({"key", "value", "headers", "partition", "timestamp"})
+_TOLD: Final = frozenset({"topic", "offset", "timestamp_type"})
+"""What a consumer tells besides: where the record was, which is no part of what is sent."""
+_NO_TIME: Final = -1
 
 Headers = list[tuple[str, str | bytes | None]]
 
@@ -45,11 +52,13 @@ def from_json(lines: Iterator[bytes]) -> Iterator[Line]:
 def _line(given: Any) -> Line:
     if not isinstance(given, dict):
         raise ValueError('it must be an object, such as {"value": "a"}')
-    unknown = sorted(given.keys() - _FIELDS)
+    unknown = sorted(given.keys() - _FIELDS - _TOLD)
     if unknown:
         raise ValueError(
             f"there is no field {unknown[0]!r}; there are {', '.join(sorted(_FIELDS))}"
         )
+    if given.get("timestamp") == _NO_TIME:
+        given = {**given, "timestamp": None}
     return Line(
         _bytes(given.get("key")),
         _bytes(given.get("value")),
@@ -81,7 +90,16 @@ def _whole(given: dict[str, Any], name: str, default: int, most: int) -> int:
 def _bytes(value: Any) -> bytes | None:
     if value is None:
         return None
+    if isinstance(value, dict) and value.keys() == {"base64"}:
+        return _decoded(value["base64"])
     return value.encode() if isinstance(value, str) else json.dumps(value).encode()
+
+
+def _decoded(text: Any) -> bytes:
+    try:
+        return b64decode(text, validate=True)
+    except (TypeError, ValueError):
+        raise ValueError(f"{str(text)[:40]!r} is no base64") from None
 
 
 def header(text: str) -> tuple[str, str | bytes | None]:

@@ -12,6 +12,7 @@ import pytest
 from lakestream_spark.cli import arrivals
 from lakestream_spark.cli.silence import Silence
 from tests.support.ingress_process import ingress
+from tests.support.kafka import Sent, consume, produce
 from tests.support.shell import Shell
 
 pytestmark = pytest.mark.timeout(600)
@@ -27,23 +28,32 @@ def ends(shell: Shell, topic: str) -> list[dict[str, int]]:
 
 
 @pytest.fixture(scope="module")
-def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
-    folder = tmp_path_factory.mktemp("lake")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("lake")
+
+
+@pytest.fixture(scope="module")
+def address(folder: Path) -> Iterator[str]:
     with ingress(folder) as process:
-        process.ready()
-        own = Shell(["--data", str(folder)])
-        own("topic", "create", "orders", "--partitions", "2")
-        own("produce", "orders", "-p", "0", "-K", ":", "-H", "a=1", given="k:v1\n:v2\nv3\n")
-        line = {
-            "value": {"x": 1},
-            "key": None,
-            "headers": [["a", "1"], ["a", None]],
-            "partition": 1,
-            "timestamp": 1_700_000_000_123,
-        }
-        own("produce", "orders", "--json", given=json.dumps(line))
-        yield own
+        (listening,) = process.ready()
+        yield listening.kafka
         assert process.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def shell(folder: Path, address: str) -> Shell:
+    own = Shell(["--data", str(folder)])
+    own("topic", "create", "orders", "--partitions", "2")
+    own("produce", "orders", "-p", "0", "-K", ":", "-H", "a=1", given="k:v1\n:v2\nv3\n")
+    line = {
+        "value": {"x": 1},
+        "key": None,
+        "headers": [["a", "1"], ["a", None]],
+        "partition": 1,
+        "timestamp": 1_700_000_000_123,
+    }
+    own("produce", "orders", "--json", given=json.dumps(line))
+    return own
 
 
 def test_what_lines_say_is_sent_and_printed(shell: Shell) -> None:
@@ -104,6 +114,8 @@ def test_a_pattern_prints_what_it_names(shell: Shell) -> None:
         (("produce", "orders", "--json"), '{"partition": true}', 2, "a whole number"),
         (("produce", "orders", "--json"), '{"timestamp": 9223372036854775808}', 2, "timestamp is"),
         (("produce", "orders", "--json"), '{"timestamp": 1.5}', 2, "not 1.5"),
+        (("produce", "orders", "--json"), '{"value": {"base64": "?"}}', 2, "'?' is no base64"),
+        (("produce", "orders", "--json"), '{"key": {"base64": 5}}', 2, "'5' is no base64"),
         (("produce", "orders", "--json"), '{"headers": 5}', 2, "headers are an object, or a list"),
         (("produce", "orders", "--json"), '{"headers": [1]}', 2, "headers are an object, or a"),
         (("produce", "orders", "-p", "9" * 23), "x", 2, "is not in the range"),
@@ -171,6 +183,22 @@ def test_what_came_before_an_interruption_is_acknowledged_and_counted(shell: She
     assert process.returncode == 130
     told = complained.decode().splitlines()[0]
     assert told == f"{len(shell('consume', 'interrupted', '-e')) // 2} records acknowledged"
+
+
+def test_what_is_consumed_as_json_is_produced_as_it_was(shell: Shell, address: str) -> None:
+    odd = [
+        Sent(None, None),
+        Sent(b"", b""),
+        Sent(b"\xff\x00", b"\x80" * 100, [("h", b"\xfe"), ("h", None), ("", b""), ("h", b"\xfe")]),
+        Sent(b'{"base64": "AA=="}', b'{"base64": "AA=="}', [("base64", b'{"base64": "AA=="}')]),
+        Sent("→\u2028".encode(), b'a\r\n"b"\x00', [("→", "→".encode())], 1_700_000_000_123),
+    ]
+    shell("topic", "create", "odd")
+    shell("topic", "create", "again")
+    produce(address, "odd", odd)
+    shell("produce", "again", "--json", given=shell("consume", "odd", "-e", "--json"))
+    first, second = (consume(address, t, offset=0, count=len(odd)) for t in ("odd", "again"))
+    assert first == second
 
 
 @pytest.mark.parametrize(

@@ -37,9 +37,7 @@ def test_brokers_that_answer_nothing_are_given_up() -> None:
         wait(silence, 10, answers=False)
 
 
-def test_a_partition_that_gives_nothing_before_its_end_is_given_up_while_others_go_on() -> (
-    None
-):
+def test_a_partition_that_gives_nothing_before_its_end_is_given_up_while_others_go_on() -> None:
     silence = Silence(5.0)
     silence.expect([0, 1])
     with pytest.raises(Unavailable, match="partition 1 is not at its end, and the brokers have gi"):

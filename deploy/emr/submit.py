@@ -15,7 +15,8 @@ import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -24,6 +25,8 @@ from typing import Any, Final
 
 import boto3
 import click
+from boto3.exceptions import S3UploadFailedError
+from botocore.exceptions import BotoCoreError, ClientError
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 COMPACT: Final = "compact"
@@ -148,6 +151,26 @@ def follow(
         pause(_POLL_S)
 
 
+def _clients(region: str | None, application: str) -> tuple[Any, Any]:
+    """Of S3 and EMR; the application is asked for, because packing takes a minute."""
+    with _told(f"application {application} cannot be asked for"):
+        session = boto3.Session(region_name=region)
+        if session.region_name is None:
+            raise click.UsageError("no region is named: give --region, or set AWS_DEFAULT_REGION")
+        s3, emr = session.client("s3"), session.client("emr-serverless")
+        emr.get_application(applicationId=application)
+    return s3, emr
+
+
+@contextmanager
+def _told(trouble: str) -> Iterator[None]:
+    """What AWS refuses, as a sentence."""
+    try:
+        yield
+    except (BotoCoreError, ClientError, S3UploadFailedError) as error:
+        raise click.ClickException(f"{trouble}: {error}") from error
+
+
 @click.command()
 @click.option(
     "--job", "name", type=click.Choice([COMPACT, MAINTAIN]), default=COMPACT, show_default=True
@@ -175,22 +198,24 @@ def main(
     for flag, url in (("--code", code), ("--data", data)):
         if not url.startswith("s3://"):
             raise click.BadParameter(f"{url!r} does not begin with s3://", param_hint=flag)
-    session = boto3.Session(region_name=region)
-    s3, emr = session.client("s3"), session.client("emr-serverless")
+    s3, emr = _clients(region, application)
     version = python.removeprefix("python") if python[-1].isdigit() else "3.11"
     with TemporaryDirectory(prefix="lakestream-emr-") as folder:
-        archive = upload(s3, package(Path(folder), python_version=version), code)
+        packed = package(Path(folder), python_version=version)
+        with _told(f"the package cannot be put into {code}"):
+            archive, entry = upload(s3, packed, code), upload(s3, entry_of(name), code)
     job = Job(
         name=name,
         application=application,
         role=role,
         archive=archive,
-        entry=upload(s3, entry_of(name), code),
+        entry=entry,
         arguments=["--data", data, *more],
         metadata_secret=metadata_secret,
         python=python,
     )
-    run = emr.start_job_run(**job.request())["jobRunId"]
+    with _told(f"application {application} does not take the job"):
+        run = emr.start_job_run(**job.request())["jobRunId"]
     click.echo(f"job run {run}")
     if follow(emr, application, run) != "SUCCESS":
         sys.exit(1)

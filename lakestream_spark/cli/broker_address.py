@@ -1,5 +1,6 @@
 """Which brokers a client command talks to."""
 
+import re
 import socket
 from collections.abc import Callable
 from typing import Final
@@ -11,6 +12,8 @@ from lakestream_spark.core.errors import Unavailable
 from lakestream_spark.settings import Settings
 
 _CONNECT_S: Final = 2.0
+_PORT: Final = re.compile(r"[0-9]{1,5}")
+_LAST_PORT: Final = 65_535
 
 broker_option: Final[Callable[[Callable[..., None]], Callable[..., None]]] = click.option(
     "--broker",
@@ -37,10 +40,15 @@ def _registered(settings: Settings) -> list[str]:
 def listens(address: str) -> bool:
     """Whether somebody takes connections there."""
     host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal():
-        raise click.BadParameter(f"{address!r} is not HOST:PORT", param_hint="--broker")
+    if not host or not _PORT.fullmatch(port) or int(port) > _LAST_PORT:
+        raise click.BadParameter(f"{address[:80]!r} is not HOST:PORT", param_hint="--broker")
     try:
         socket.create_connection((host.strip("[]"), int(port)), _CONNECT_S).close()
     except OSError:
         return False
+    except UnicodeError:
+        # Of the encoding that names of hosts have: a label is empty, or longer than 63 characters.
+        raise click.BadParameter(
+            f"{host[:80]!r} is no name of a host", param_hint="--broker"
+        ) from None
     return True

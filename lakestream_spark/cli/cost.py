@@ -247,7 +247,15 @@ def _prices(path: Path) -> Any:
     except ValueError as error:
         raise Misconfigured(f"the prices are not TOML: {error}", file=path) from error
     for section, names in _NEEDED.items():
+        own = prices.get(section)
         for name in names:
-            if not isinstance(prices.get(section, {}).get(name), int | float):
-                raise Misconfigured(f"the prices lack the number {section}.{name}", file=path)
+            _check_price(own.get(name) if isinstance(own, dict) else None, section, name, path)
     return prices
+
+
+def _check_price(price: Any, section: str, name: str, path: Path) -> None:
+    # A boolean is an int to Python.
+    if isinstance(price, bool) or not isinstance(price, int | float):
+        raise Misconfigured(f"the prices lack the number {section}.{name}", file=path)
+    if not isfinite(price) or price < 0:
+        raise Misconfigured(f"the price {section}.{name} is {price}, below 0 or endless", file=path)

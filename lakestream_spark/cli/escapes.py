@@ -1,5 +1,6 @@
 r"""Escapes in what is typed, after the habits of kcat: \n, \t, \r, \0, \\ and \xNN for any byte."""
 
+import os
 import re
 from typing import Final
 
@@ -13,7 +14,7 @@ def unescaped(text: str) -> bytes:
     """The bytes that the text stands for."""
     # Every second part is an escape.
     parts = _PARTS.split(text)
-    return b"".join(escaped(p) if at % 2 else p.encode() for at, p in enumerate(parts))
+    return b"".join(escaped(p) if at % 2 else typed_bytes(p) for at, p in enumerate(parts))
 
 
 def escaped(escape: str) -> bytes:
@@ -21,4 +22,9 @@ def escaped(escape: str) -> bytes:
     name = escape[1:]
     if len(name) == 3:
         return bytes.fromhex(name[1:])
-    return _NAMED.get(name, name.encode())
+    return _NAMED.get(name, typed_bytes(name))
+
+
+def typed_bytes(text: str) -> bytes:
+    """As they were typed: an argument may hold bytes that are no text."""
+    return os.fsencode(text)

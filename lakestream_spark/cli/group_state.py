@@ -131,7 +131,7 @@ class Groups:
         ends: dict[tuple[str, int], int] = {}
         for place, future in asked.items():
             try:
-                ends[place.topic, place.partition] = future.result(_ASK_S).offset
+                ends[place.topic, place.partition] = _waited(future).offset
             except KafkaException as error:
                 # A topic that is gone has no end, and the others have theirs.
                 if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
@@ -161,9 +161,16 @@ def _committed(asked: "Future[Any]") -> dict[tuple[str, int], int]:
 
 def _answer(future: "Future[Any]") -> Any:
     try:
-        return future.result(_ASK_S)
+        return _waited(future)
     except KafkaException as error:
         raise _said(error.args[0]) from error
+
+
+def _waited(future: "Future[Any]") -> Any:
+    try:
+        return future.result(_ASK_S)
+    except TimeoutError as error:
+        raise Unavailable(f"the brokers have not answered for {_ASK_S:g} s") from error
 
 
 def _said(error: KafkaError) -> Exception:

@@ -8,6 +8,9 @@ from base64 import b64decode
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
+import click
+
+from lakestream_spark.cli.escapes import typed_bytes
 from lakestream_spark.core.errors import Rejected
 
 INT32: Final = 2**31 - 1
@@ -34,7 +37,7 @@ def from_text(
     lines: Iterator[bytes], key: str | None, delimiter: bytes | None, headers: Headers
 ) -> Iterator[Line]:
     """A line is a value; with a delimiter in it, what comes before that is its own key."""
-    common = None if key is None else key.encode()
+    common = None if key is None else typed_bytes(key)
     for line in lines:
         before, found, after = line.partition(delimiter) if delimiter else (b"", b"", b"")
         yield Line(before, after, headers) if found else Line(common, line, headers)
@@ -104,4 +107,10 @@ def _decoded(text: Any) -> bytes:
 
 def header(text: str) -> tuple[str, str | bytes | None]:
     name, equals, value = text.partition("=")
-    return name, value.encode() if equals else None
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise click.BadParameter(
+            f"the name of a header is UTF-8, and {name!r} is not", param_hint="--header"
+        ) from None
+    return name, typed_bytes(value) if equals else None

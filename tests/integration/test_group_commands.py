@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from socket import create_server
 
 import pytest
 from confluent_kafka import Consumer
 
+from lakestream_spark.cli import group_state
 from tests.support.ingress_process import eventually
 from tests.support.reading import Lake, lake_in
 from tests.support.shell import Shell
@@ -114,3 +116,14 @@ def test_wrong_input_gets_a_sentence(
     committed(shell, "reader-s", "0:4")
     shell("group", "describe", "reader-s")
     assert sentence in shell("group", *words, code=code)
+
+
+@pytest.mark.parametrize("words", [("list",), ("describe", "a"), ("delete", "a", "--yes")])
+def test_a_broker_that_takes_connections_and_answers_nothing_does_not_answer(
+    shell: Shell, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_state, "_ASK_S", 2.0)
+    with create_server(("127.0.0.1", 0)) as silent:
+        broker = f"127.0.0.1:{silent.getsockname()[1]}"
+        complained = shell("group", *words, "--broker", broker, code=3)
+    assert complained == "lakestream: the brokers have not answered for 2 s\n"

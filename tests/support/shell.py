@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from io import BytesIO, TextIOWrapper
 from subprocess import PIPE, Popen
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 from unittest.mock import patch
 
 from lakestream_spark.cli.exits import run
 from lakestream_spark.cli.group import lakestream
+
+_ODD: Final = "surrogateescape"
+"""How bytes that are no text are typed and read here, as in the arguments of a process."""
 
 
 class Ended(NamedTuple):
@@ -28,8 +31,8 @@ class Shell:
         self._flags = flags
 
     def run(self, *words: str, given: str = "") -> Ended:
-        out, err = TextIOWrapper(BytesIO()), TextIOWrapper(BytesIO())
-        standard = TextIOWrapper(BytesIO(given.encode()))
+        out, err = TextIOWrapper(BytesIO(), errors=_ODD), TextIOWrapper(BytesIO(), errors=_ODD)
+        standard = TextIOWrapper(BytesIO(given.encode(errors=_ODD)))
         with patch("sys.stdin", standard), redirect_stdout(out), redirect_stderr(err):
             code = run(lakestream, [*words, *self._flags])
         return Ended(code, _text(out), _text(err))

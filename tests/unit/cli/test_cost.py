@@ -92,6 +92,10 @@ def test_every_product_comes_to_its_line_of_the_bill(capsys: pytest.CaptureFixtu
     [
         ("[store", "the prices are not TOML"),
         ("[store]\nput_per_1000 = 1", "the prices lack the number store.get_per_1000"),
+        ("store = 5", "the prices lack the number store.put_per_1000"),
+        (PRICES.replace("= 1", "= true"), "the prices lack the number store.put_per_1000"),
+        (PRICES.replace("= 1", "= -1"), "the price store.put_per_1000 is -1, below 0 or endless"),
+        (PRICES.replace("= 1", "= nan"), "the price store.put_per_1000 is nan, below 0 or endless"),
         (None, "the prices cannot be read"),
     ],
 )

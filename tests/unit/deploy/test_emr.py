@@ -1,6 +1,7 @@
 """deploy/emr: what is sent to EMR Serverless and S3, against moto."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import boto3
@@ -164,3 +165,37 @@ def test_a_place_that_is_not_on_s3_is_refused(flag):
     done = CliRunner().invoke(submit.main, [word for pair in flags.items() for word in pair])
     assert done.exit_code == 2
     assert "does not begin with s3://" in done.output
+
+
+@pytest.fixture
+def unpacked(monkeypatch):
+    """Whoever packs has begun too early."""
+
+    def package(folder: Path, python_version: str) -> Path:
+        raise AssertionError(f"packed for {python_version} in {folder}")
+
+    monkeypatch.setattr(submit, "package", package)
+
+
+@pytest.mark.usefixtures("aws", "unpacked")
+def test_without_a_region_nothing_is_packed(monkeypatch, tmp_path):
+    monkeypatch.delenv("AWS_DEFAULT_REGION")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    done = submitted("00f1")
+    assert done.exit_code == 2
+    assert "no region is named: give --region, or set AWS_DEFAULT_REGION" in done.output
+
+
+@pytest.mark.usefixtures("aws", "unpacked")
+def test_an_application_that_is_not_there_is_told_before_anything_is_packed():
+    done = submitted("00f1")
+    assert done.exit_code == 1
+    assert "Error: application 00f1 cannot be asked for: " in done.output
+
+
+@pytest.mark.usefixtures("aws", "packed")
+def test_a_bucket_that_is_not_there_is_told():
+    boto3.client("s3").delete_bucket(Bucket="code")
+    done = submitted(application())
+    assert done.exit_code == 1
+    assert "Error: the package cannot be put into s3://code/jobs/: " in done.output

@@ -12,9 +12,10 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from lakestream_spark.cli.arrivals import Arrivals
 from lakestream_spark.cli.asking import table_of, time_ms
 from lakestream_spark.cli.broker_address import bootstrap, broker_option
+from lakestream_spark.cli.escapes import unescaped
 from lakestream_spark.cli.options import Loaded, settings_options
 from lakestream_spark.cli.plain_values import plain
-from lakestream_spark.cli.record_format import headers_of, record_format
+from lakestream_spark.cli.record_format import Show, headers_of, parted, record_format
 from lakestream_spark.core.errors import NotFound, Unavailable
 from lakestream_spark.settings import Settings
 
@@ -44,8 +45,18 @@ _FORMS: Final = (
 @click.option("-p", "--partition", type=click.IntRange(0, _INT32), help="Only this one.")
 @click.option("-c", "--count", type=click.IntRange(1), help="End after so many records.")
 @click.option("-e", "--exit", "exits", is_flag=True, help="End when nothing is left.")
-@click.option("-f", "--format", "pattern", default=r"%s\n", show_default=True, metavar="PATTERN")
-@click.option("--json", "as_json", is_flag=True, help="An object for each record.")
+@click.option(
+    "--until",
+    metavar="TIME",
+    help="End before the first record at or after this time: ms, or ISO 8601 (UTC).",
+)
+@click.option("-f", "--format", "pattern", metavar="PATTERN", help=r"Default: %s\n")
+@click.option(
+    "-K", "--key-delimiter", metavar="TEXT", help=r"Print keys too, and this after each, as \t."
+)
+@click.option("-D", "--delimiter", metavar="TEXT", help=r"What follows each record. Default: \n")
+@click.option("-Z", "--null", "shows_null", is_flag=True, help="Print NULL for what is null.")
+@click.option("-J", "--json", "as_json", is_flag=True, help="An object for each record.")
 def consume(
     loaded: Loaded,
     topic: str,
@@ -54,25 +65,43 @@ def consume(
     partition: int | None,
     count: int | None,
     exits: bool,
-    pattern: str,
+    until: str | None,
     as_json: bool,
+    **printed: Any,
 ) -> None:
     r"""Print records: those in the table and those that come, in one stream.
 
     PATTERN: %t topic, %p partition, %o offset, %T time in ms, %k key, %s value, %h headers,
     %K and %S their lengths, \n, \t and \xNN as usual, %% a percent sign.
+    With -J nothing else says how a record is printed.
     """
-    show = _as_json if as_json else record_format(pattern)
+    show = _as_json if as_json else _shown(**printed)
+    until_ms = None if until is None else time_ms(until, "--until")
     address = bootstrap(loaded.settings, broker)
     with Arrivals.of(address) as arrivals:
         try:
             places = _places(arrivals.consumer, loaded.settings, topic, start, partition)
+            ends = {} if until_ms is None else _ends(arrivals.consumer, places, until_ms)
         except KafkaException as error:
             raise Unavailable(f"the broker does not tell: {error.args[0].str()}") from error
-        records = arrivals.records(places, exits=exits, until={})
+        records = arrivals.records(places, exits=exits, until=ends)
         for message in islice(records, count):
             sys.stdout.buffer.write(show(message))
             sys.stdout.buffer.flush()
+
+
+def _shown(
+    pattern: str | None, key_delimiter: str | None, delimiter: str | None, shows_null: bool
+) -> Show:
+    null = b"NULL" if shows_null else b""
+    if pattern is None:
+        between = None if key_delimiter is None else unescaped(key_delimiter)
+        return parted(between, b"\n" if delimiter is None else unescaped(delimiter), null)
+    if key_delimiter is not None or delimiter is not None:
+        raise click.UsageError(
+            "with --format the pattern says what parts records: leave out -K, -D"
+        )
+    return record_format(pattern, null)
 
 
 def _places(
@@ -120,6 +149,16 @@ def offsets_at(
         if each.error is not None:
             raise KafkaException(each.error)
     return {each.partition: each.offset for each in found}
+
+
+def _ends(consumer: Consumer, places: list[TopicPartition], until_ms: int) -> Mapping[int, int]:
+    """Where each partition reaches a time; for one that does not yet, where it ends now."""
+    topic, numbers = places[0].topic, [each.partition for each in places]
+    found = offsets_at(consumer, topic, numbers, until_ms)
+    return {
+        number: offset if offset >= 0 else _last(consumer, TopicPartition(topic, number), 0)
+        for number, offset in found.items()
+    }
 
 
 def _number(start: str) -> int:

@@ -7,7 +7,7 @@ from typing import Any, Final
 import click
 from confluent_kafka import Message
 
-from lakestream_spark.cli.escapes import ESCAPE, escaped
+from lakestream_spark.cli.escapes import ESCAPE, escaped, typed_bytes
 
 _TOKEN: Final = re.compile(
     rf"%(?P<field>.)|(?P<escape>{ESCAPE})|(?P<text>[^%\\]+|[%\\]$)", re.DOTALL
@@ -16,31 +16,49 @@ _TOKEN: Final = re.compile(
 Show = Callable[[Message], bytes]
 
 
-def record_format(pattern: str) -> Show:
-    """What prints a record by the pattern; raises `BadParameter` for a field that is not known."""
-    parts = [_part(found) for found in _TOKEN.finditer(pattern)]
+def record_format(pattern: str, null: bytes = b"") -> Show:
+    """What prints a record by the pattern, and `null` for a key or a value that is none; raises
+    `BadParameter` for a field that is not known."""
+    fields = {**_FIELDS, **_contents(null)}
+    parts = [_part(found, fields) for found in _TOKEN.finditer(pattern)]
     return lambda message: b"".join(part(message) for part in parts)
 
 
-def _part(found: re.Match[str]) -> Show:
+def parted(key_delimiter: bytes | None, delimiter: bytes, null: bytes) -> Show:
+    """What prints a value and what follows it, after the key where something parts the two."""
+    contents = _contents(null)
+    key, value = contents["k"], contents["s"]
+    if key_delimiter is None:
+        return lambda message: value(message) + delimiter
+    return lambda message: b"".join((key(message), key_delimiter, value(message), delimiter))
+
+
+def _part(found: re.Match[str], fields: Mapping[str, Show]) -> Show:
     field, escape, text = found["field"], found["escape"], found["text"]
     if field is not None:
-        if field not in _FIELDS:
-            known = ", ".join(f"%{name}" for name in _FIELDS)
+        if field not in fields:
+            known = ", ".join(f"%{name}" for name in fields)
             raise click.BadParameter(
                 f"there is no field %{field}; there are {known}", param_hint="--format"
             )
-        return _FIELDS[field]
-    return _constant(escaped(escape) if escape is not None else text.encode())
+        return fields[field]
+    return _constant(escaped(escape) if escape is not None else typed_bytes(text))
 
 
 def _constant(text: bytes) -> Show:
     return lambda _: text
 
 
-def _bytes(value: str | bytes | None) -> bytes:
+def _contents(null: bytes) -> Mapping[str, Show]:
+    return {
+        "k": lambda message: _bytes(message.key(), null),
+        "s": lambda message: _bytes(message.value(), null),
+    }
+
+
+def _bytes(value: str | bytes | None, null: bytes = b"") -> bytes:
     if value is None:
-        return b""
+        return null
     return value.encode() if isinstance(value, str) else value
 
 
@@ -66,8 +84,7 @@ _FIELDS: Final[Mapping[str, Show]] = {
     "p": lambda message: str(message.partition()).encode(),
     "o": lambda message: str(message.offset()).encode(),
     "T": lambda message: str(message.timestamp()[1]).encode(),
-    "k": lambda message: _bytes(message.key()),
-    "s": lambda message: _bytes(message.value()),
+    **_contents(b""),
     "h": _headers,
     "K": lambda message: _length(message.key()),
     "S": lambda message: _length(message.value()),

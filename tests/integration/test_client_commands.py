@@ -84,6 +84,50 @@ def test_a_pattern_prints_what_it_names(shell: Shell) -> None:
     assert shown == "orders/0/0 k=v1 1 2 a=1 %\norders/0/1 =v2 0 2 a=1 %\n"
 
 
+def test_keys_delimiters_and_nulls_are_printed_as_kcat_does(shell: Shell) -> None:
+    shell("topic", "create", "nulls")
+    given = '{"key": "k", "value": null}\n{"value": "v"}\n{"key": "", "value": ""}'
+    shell("produce", "nulls", "--json", given=given)
+    assert shell("consume", "nulls", "-e", "-K", ":") == "k:\n:v\n:\n"
+    assert shell("consume", "nulls", "-e", "-Z", "-K", r"\x3a") == "k:NULL\nNULL:v\n:\n"
+    assert shell("consume", "nulls", "-e", "-D", "|") == "|v||"
+    assert shell("consume", "nulls", "-e", "-D", "", "-Z") == "NULLv"
+    assert shell("consume", "nulls", "-e", "-Z", "-f", r"%k %s\n") == "k NULL\nNULL v\n \n"
+    assert shell("consume", "nulls", "-e", "-J") == shell("consume", "nulls", "-e", "--json")
+
+
+def test_consuming_ends_before_the_time_it_is_told(shell: Shell) -> None:
+    shell("topic", "create", "timed", "--partitions", "2")
+    lines = [
+        {"value": f"{partition}/{n}", "partition": partition, "timestamp": 1_700_000_000_000 + n}
+        for partition in (0, 1)
+        for n in range(4 * partition + 2)
+    ]
+    shell("produce", "timed", "--json", given="\n".join(map(json.dumps, lines)))
+
+    def until(time: str, *words: str) -> list[str]:
+        return sorted(shell("consume", "timed", "--until", time, *words).splitlines())
+
+    # None of these needs --exit: they are over when both partitions have reached the time.
+    assert until("1700000000001") == ["0/0", "1/0"]
+    assert until("1700000000003") == ["0/0", "0/1", "1/0", "1/1", "1/2"]
+    assert until("1700000000005", "-o", "@1700000000003") == ["1/3", "1/4"]
+    assert until("2020-01-01") == []
+    assert len(until("2100-01-01")) == 8
+    assert len(until("2100-01-01", "-c", "3")) == 3
+
+
+def test_bytes_that_are_no_text_are_sent_as_they_were_typed(shell: Shell, address: str) -> None:
+    shell("topic", "create", "typed")
+    shell("produce", "typed", "-k", "\udcff", "-H", "a=\udcfe", given="v\n")
+    shell("produce", "typed", "-K", "\udcfd", given="k\udcfdw\n")
+    first, second = consume(address, "typed", offset=0, count=2)
+    assert (first.key, first.value, first.headers) == (b"\xff", b"v", [("a", b"\xfe")])
+    assert (second.key, second.value) == (b"k", b"w")
+    printed = shell.run("consume", "typed", "-e", "-K", "\udcfd", "-D", "\udcfe")
+    assert (printed.code, printed.out) == (0, "\udcff\udcfdv\udcfek\udcfdw\udcfe")
+
+
 @pytest.mark.parametrize(
     ("words", "given", "code", "sentence"),
     [
@@ -106,6 +150,14 @@ def test_a_pattern_prints_what_it_names(shell: Shell) -> None:
         (("consume", "orders", "-f", "%q"), "", 2, "there is no field %q"),
         (("consume", "orders", "--broker", "here"), "", 2, "is not HOST:PORT"),
         (("consume", "orders", "--broker", "127.0.0.1:1"), "", 3, "no broker answers"),
+        (("consume", "orders", "--broker", "..:9092"), "", 2, "'..' is no name of a host"),
+        (("consume", "orders", "--broker", "a" * 64 + ":1"), "", 2, "is no name of a host"),
+        (("consume", "orders", "--broker", "a:" + "9" * 30), "", 2, "is not HOST:PORT"),
+        (("consume", "orders", "--broker", "a:65536"), "", 2, "'a:65536' is not HOST:PORT"),
+        (("consume", "orders", "-f", "%s", "-K", ":"), "", 2, "leave out -K, -D"),
+        (("consume", "orders", "-f", "%s", "-D", ""), "", 2, "leave out -K, -D"),
+        (("consume", "orders", "--until", "soon"), "", 2, "neither milliseconds nor a time"),
+        (("produce", "orders", "-H", "\udcff=1"), "x", 2, "the name of a header is UTF-8"),
         (("produce", "orders", "--json"), "{", 2, "line 1 is not a record"),
         (("produce", "orders", "--json"), '{"keys": 1}', 2, "there is no field 'keys'"),
         (("produce", "orders", "--json"), "[1]", 2, 'must be an object, such as {"value": "a"}'),

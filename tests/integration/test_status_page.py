@@ -7,7 +7,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,9 @@ from lakestream_spark.core.ids import TopicPartition
 from lakestream_spark.metadata.group_offsets import Commit, Committed
 from lakestream_spark.metadata.jobs import Job
 from lakestream_spark.metadata.problems import Problem
+from lakestream_spark.table.iceberg import StreamCatalog
 from tests.support.chromium import NEEDS_CHROMIUM, Chromium, chromium, launched
-from tests.support.embedded import lake_settings
+from tests.support.embedded import catalog_spec, lake_settings
 from tests.support.kafka import Sent, produce
 from tests.support.status_page import SOON_S, Page, compacted, lived_in, served_page
 
@@ -212,6 +213,33 @@ async def test_records_are_browsed_across_the_seam(
         await tab.click("text=Show")
         await expect(found).to_contain_text("has the offsets 0 to 4, and no 77")
     assert [each for each in seen.complaints if "404" not in each] == []
+
+
+async def test_the_newest_record_is_found_before_erased_ones_and_buttons_lead_back(
+    page: Page, browser: Browser, tmp_path: Path
+) -> None:
+    await send(page, "orders", *map(order, range(6)))
+    await compacted(tmp_path)
+    await asyncio.to_thread(erase, tmp_path, "__offset >= 4")
+    topic = at(view="topic", topic="orders")
+    async with opened(browser, f"{page.url}/{topic}") as (tab, _):
+        await tab.get_by_role("link", name="newest").click()
+        await expect(tab.locator("#found")).to_contain_text("orders, partition 0, offset 3")
+        # An old link, or a person, asks for what is gone.
+        await tab.goto(f"{page.url}/{at(view='record', topic='orders', partition=0, offset=5)}")
+        await expect(tab.locator("#found")).to_contain_text("no record is left at offset 5")
+        await expect(tab.locator("#next")).to_be_disabled()
+        await tab.click("#last")
+        await expect(tab.locator("#found")).to_contain_text("orders, partition 0, offset 3")
+        await tab.go_back()
+        await tab.click("#first")
+        await expect(tab.locator("#found")).to_contain_text("orders, partition 0, offset 0")
+
+
+def erase(folder: Path, rows: str) -> None:
+    """As another engine does it."""
+    with closing(StreamCatalog.open(catalog_spec(folder))) as catalog:
+        catalog._catalog.load_table(("streams", "orders")).delete(rows)
 
 
 async def test_what_others_sent_is_text_and_runs_nowhere(

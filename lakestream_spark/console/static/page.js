@@ -208,7 +208,7 @@ const grids = {
     ["Stream", "wide", seam(true)],
     ["Not in table", "number", text((each) => count(each.high_watermark - Math.max(each.table_end, each.log_start)))],
     ["Records", "", (cell, each) => {
-      const at = { view: "record", topic: each.topic, partition: each.partition, offset: Math.max(each.log_start, each.high_watermark - 1) };
+      const at = { view: "record", topic: each.topic, partition: each.partition, offset: Math.max(each.log_start, each.high_watermark - 1), toward: "previous" };
       once(cell, () => el("a", {}, "newest")).href = `#${new URLSearchParams(at)}`;
     }],
   ], (each) => each.partition, "…"),
@@ -378,30 +378,42 @@ async function showRecord() {
   }
   let shown;
   let found = null;
+  let ways;
   try {
     found = await ask(`api/record?${question}`);
     shown = record(found);
+    ways = { ...found, first: found.offset > found.log_start ? found.log_start : null, last: found.next === null ? null : found.high_watermark - 1 };
   } catch (error) {
     shown = [el("p", { class: "empty", role: "alert" }, error.message)];
+    ways = await waysBack(asked.get("topic"), asked.get("partition"));
   }
   if (mine !== step) return;
   byId("found").replaceChildren(...shown);
   if (found) form.offset.value = found.offset;
-  steps(found);
+  steps(ways);
 }
 
-function steps(found) {
-  const to = (id, offset, toward) => {
+// From where no record was found: to the first and to the last of the partition, if it has any.
+async function waysBack(topic, partition) {
+  const found = await ask(`api/topic?${new URLSearchParams({ topic })}`).catch(() => null);
+  const own = found && found.partitions.find((each) => String(each.partition) === partition);
+  if (!own || own.log_start >= own.high_watermark) return null;
+  return { topic, partition, first: own.log_start, previous: null, next: null, last: own.high_watermark - 1 };
+}
+
+function steps(ways) {
+  const to = (id, toward) => {
     const button = byId(id);
-    button.disabled = found === null || offset === null;
+    const offset = ways && ways[id];
+    button.disabled = offset === null;
     button.onclick = () => {
-      location.hash = new URLSearchParams({ view: "record", topic: found.topic, partition: found.partition, offset, toward });
+      location.hash = new URLSearchParams({ view: "record", topic: ways.topic, partition: ways.partition, offset, toward });
     };
   };
-  to("first", found && (found.offset > found.log_start ? found.log_start : null), "next");
-  to("previous", found && found.previous, "previous");
-  to("next", found && found.next, "next");
-  to("last", found && (found.next === null ? null : found.high_watermark - 1), "previous");
+  to("first", "next");
+  to("previous", "previous");
+  to("next", "next");
+  to("last", "previous");
 }
 
 function record(found) {

@@ -11,8 +11,10 @@ from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from lakestream_spark.core.errors import NotFound, Rejected, Unavailable
+from lakestream_spark.metadata.lag import lag_of
 
 _ASK_S: Final = 30.0
+_EARLIEST: Final = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST: Final = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _DEAD: Final = "dead"
 """What older brokers say of a group that is not there."""
@@ -54,12 +56,8 @@ class PartitionLag(NamedTuple):
     end: int | None
     """None when the topic is gone."""
     member: str | None
-
-    @property
-    def lag(self) -> int | None:
-        if self.committed is None or self.end is None:
-            return None
-        return max(0, self.end - self.committed)
+    lag: int | None
+    """None where one of the two is."""
 
 
 class Groups:
@@ -99,9 +97,16 @@ class Groups:
         members = {place: each.id for each in group.members for place in each.assigned}
         committed = _committed(self._ask_committed(group.name))
         places = sorted({*members, *committed})
-        ends = self._ends(places)
+        ask_starts, ask_ends = self._ask(places, _EARLIEST), self._ask(places, _LATEST)
+        starts, ends = _offsets(ask_starts), _offsets(ask_ends)
         return [
-            PartitionLag(*place, committed.get(place), ends.get(place), member=members.get(place))
+            PartitionLag(
+                *place,
+                committed.get(place),
+                ends.get(place),
+                members.get(place),
+                _lag(committed.get(place), starts.get(place), ends.get(place)),
+            )
             for place in places
         ]
 
@@ -124,19 +129,31 @@ class Groups:
         future: Future[Any] = asked[name]
         return future
 
-    def _ends(self, places: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
+    def _ask(self, places: Sequence[tuple[str, int]], which: Any) -> "Mapping[Place, Future[Any]]":
         if not places:
             return {}
-        asked = self._admin.list_offsets({Place(*place): _LATEST for place in places})
-        ends: dict[tuple[str, int], int] = {}
-        for place, future in asked.items():
-            try:
-                ends[place.topic, place.partition] = _waited(future).offset
-            except KafkaException as error:
-                # A topic that is gone has no end, and the others have theirs.
-                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    raise _said(error.args[0]) from error
-        return ends
+        asked: Mapping[Place, Future[Any]] = self._admin.list_offsets(
+            {Place(*place): which for place in places}
+        )
+        return asked
+
+
+def _offsets(asked: "Mapping[Place, Future[Any]]") -> Mapping[tuple[str, int], int]:
+    found: dict[tuple[str, int], int] = {}
+    for place, future in asked.items():
+        try:
+            found[place.topic, place.partition] = _waited(future).offset
+        except KafkaException as error:
+            # A topic that is gone has no offsets, and the others have theirs.
+            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise _said(error.args[0]) from error
+    return found
+
+
+def _lag(committed: int | None, log_start: int | None, end: int | None) -> int | None:
+    if committed is None or log_start is None or end is None:
+        return None
+    return lag_of(committed=committed, log_start=log_start, end=end)
 
 
 def _state(name: str, described: Any) -> GroupState:

@@ -49,7 +49,8 @@ def list_(loaded: Loaded, broker: str | None, as_json: bool) -> None:
 def describe(loaded: Loaded, name: str, broker: str | None, as_json: bool) -> None:
     """Show a group: its state and members, and how far it is in each partition.
 
-    The lag is what lies between the committed offset and the end of the log.
+    The lag is what lies between the committed offset, or the log start if that is later, and the
+    end of the log.
     """
     groups = Groups(bootstrap(loaded.settings, broker))
     found = groups.get(name)
@@ -95,5 +96,5 @@ def _whole(group: GroupState, lags: Sequence[PartitionLag]) -> dict[str, Any]:
         "group": group.name,
         "state": group.state,
         "members": [each._asdict() for each in group.members],
-        "partitions": [{**each._asdict(), "lag": each.lag} for each in lags],
+        "partitions": [each._asdict() for each in lags],
     }

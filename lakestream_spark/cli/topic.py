@@ -66,7 +66,7 @@ def create(
 @settings_options
 @as_json_option
 def list_(loaded: Loaded, as_json: bool) -> None:
-    """List all topics."""
+    """List all topics; the offsets are sums over their partitions."""
 
     async def all_of_them(metadata: Metadata) -> list[About]:
         return [
@@ -77,11 +77,11 @@ def list_(loaded: Loaded, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([about.as_json() for about in found]))
         return
-    rows = grid("topic", "partitions", "records", "in the table", "table")
+    rows = grid("topic", "partitions", "log start", "table end", "high watermark", "table")
     for about in found:
-        held = sum(each.high_watermark for each in about.ends.values())
-        committed = sum(each.table_end for each in about.ends.values())
-        numbers = (len(about.ends), held, committed)
+        ends = about.ends.values()
+        start, end = sum(each.log_start for each in ends), sum(each.high_watermark for each in ends)
+        numbers = (len(ends), start, sum(each.table_end for each in ends), end)
         rows.add_row(cell(about.topic.name), *map(str, numbers), cell(about.table))
     console().print(rows)
 

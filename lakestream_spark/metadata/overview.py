@@ -10,15 +10,14 @@ from uuid import UUID
 
 from lakestream_spark.core.ids import TopicId, TopicPartition
 from lakestream_spark.metadata.database import BIGINT, Database, Fetch, FetchMany, Transaction
+from lakestream_spark.metadata.lag import LAG_SQL
 from lakestream_spark.metadata.partitions import ENDS
 from lakestream_spark.wal.ports import PartitionEnds
 
 _GROUPS: Final = (
     "SELECT g.group_id, g.empty_since_ms, l.topic, l.lag, l.newest_ms FROM groups g LEFT JOIN ("
     "SELECT o.group_id AS group_id, t.name AS topic, MAX(o.commit_ms) AS newest_ms, "
-    "CAST(SUM(CASE WHEN o.committed_offset > p.next_offset THEN 0 "
-    "WHEN o.committed_offset < p.log_start THEN p.next_offset - p.log_start "
-    "ELSE p.next_offset - o.committed_offset END) AS bigint) AS lag "
+    f"CAST(SUM({LAG_SQL}) AS bigint) AS lag "
     "FROM group_offsets o JOIN topics t ON t.id = o.topic_id "
     "JOIN partitions p ON p.topic_id = o.topic_id AND p.partition_index = o.partition_index "
     "WHERE t.deleted_ms IS NULL GROUP BY o.group_id, t.name"

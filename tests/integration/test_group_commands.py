@@ -5,7 +5,8 @@ from contextlib import closing
 from socket import create_server
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from lakestream_spark.cli import group_state
 from tests.support.ingress_process import eventually
@@ -81,6 +82,17 @@ def test_a_group_with_a_member_tells_who_reads_what_and_is_not_deleted(
         refused = shell("group", "delete", "busy", "--yes", code=2)
         assert refused == "lakestream: the group has members: stop them first\n"
     shell("group", "delete", "busy", "--yes")
+
+
+def test_a_group_does_not_lag_behind_records_that_are_deleted(lake: Lake, shell: Shell) -> None:
+    lake.create("short")
+    lake.send("short", [b"%d" % n for n in range(10)])
+    shell("group", "seek", "slow", "--topic", "short", "--to-offset", "0:2")
+    admin = AdminClient({"bootstrap.servers": lake.bootstrap})
+    for future in admin.delete_records([TopicPartition("short", 0, 7)]).values():
+        future.result(60)
+    (place,) = shell.json("group", "describe", "slow")["partitions"]
+    assert (place["committed"], place["end"], place["lag"]) == (2, 10, 3)
 
 
 def test_a_group_of_a_topic_that_is_gone_has_no_lag(lake: Lake, shell: Shell) -> None:

@@ -1,4 +1,5 @@
 import json
+import re
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,10 @@ def test_a_topic_is_made_described_changed_and_deleted(shell: Shell) -> None:
 
 def test_people_see_topics_in_a_table(shell: Shell) -> None:
     shell.ask("create", "orders", "--config", "lakestream.table.name=sales.all_orders")
-    assert "sales.all_orders" in shell.ask("list")
+    heads, row = shell.ask("list").splitlines()
+    borders = ["log start", "table end", "high watermark"]
+    assert re.split(r"\s{2,}", heads.strip()) == ["topic", "partitions", *borders, "table"]
+    assert row.split() == ["orders", "1", "0", "0", "0", "sales.all_orders"]
     shown = shell.ask("describe", "orders")
     assert "high watermark" in shown
     assert "lakestream.table.name=sales.all_orders" in shown

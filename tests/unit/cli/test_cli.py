@@ -12,6 +12,7 @@ from lakestream_spark.cli.exits import EXIT_CODES, exit_code, run
 from lakestream_spark.cli.group import COMMANDS, LazyGroup, lakestream
 from lakestream_spark.core import errors
 from lakestream_spark.core.errors import LakestreamError
+from tests.support.readme import README
 
 
 @pytest.fixture(autouse=True)
@@ -97,6 +98,27 @@ def test_a_command_says_of_itself_what_the_table_says(name):
     command = lakestream.get_command(context, name)
     assert command is not None
     assert (command.help or "").partition("\n")[0] == COMMANDS[name].sentence
+
+
+def commands(found: click.Command, *path: str) -> Iterator[tuple[str, click.Command]]:
+    if not isinstance(found, click.Group):
+        yield " ".join(path), found
+        return
+    context = click.Context(found)
+    for name in found.list_commands(context):
+        own = found.get_command(context, name)
+        assert own is not None
+        yield from commands(own, *path, name)
+
+
+def test_all_commands_but_those_that_ask_no_installation_take_its_settings():
+    taken = {
+        name: {flag for parameter in own.params for flag in parameter.opts}
+        for name, own in commands(lakestream)
+    }
+    without = {name for name, flags in taken.items() if not {"--data", "--conf", "--set"} <= flags}
+    assert without == {"cost", "config docs", "topic settings"}
+    assert all(f"`{name}`" in README.read_text(encoding="utf-8") for name in without)
 
 
 def test_help_imports_nothing_heavy():

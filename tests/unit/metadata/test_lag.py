@@ -1,6 +1,7 @@
 """The lag of a group, by the function and by SQL."""
 
 import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -18,5 +19,6 @@ def test_the_function_and_the_expression_say_the_same(
         f"SELECT {LAG_SQL} FROM (SELECT ? AS committed_offset) o, "
         "(SELECT ? AS log_start, ? AS next_offset) p"
     )
-    (found,) = sqlite3.connect(":memory:").execute(asked, (committed, log_start, end)).fetchone()
+    with closing(sqlite3.connect(":memory:")) as database:
+        (found,) = database.execute(asked, (committed, log_start, end)).fetchone()
     assert found == lag_of(committed=committed, log_start=log_start, end=end) == lag

@@ -6,25 +6,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 import click
 
 from lakestream_spark.cli.options import positive
 from lakestream_spark.cli.output import cell, console, grid, titled
 from lakestream_spark.core.errors import Misconfigured
+from lakestream_spark.settings.tree import CostProfile, LatencyProfile, Section, WalSettings
 
 _MONTH_H: Final = 730
 MONTH_S: Final = _MONTH_H * 3600
 _GB: Final = 1e9
-_SEGMENT_MB: Final = 8.388608
-_FLUSHES_PER_S: Final = {"cost": 4.0, "latency": 200.0}
+_PROFILES: Final[Mapping[str, type[Section]]] = {"cost": CostProfile, "latency": LatencyProfile}
 _BROKER_MB_PER_VCPU: Final = 60.0
 _KAFKA_MB_PER_VCPU: Final = 60.0
 _COMPACTION_CPU_S_PER_GB: Final = 11.0
 _METADATA_PUTS: Final = 4
 """Of a commit: data aside, a manifest, a manifest list, a metadata file and its pointer."""
-_WAL_HELD_S: Final = 60.0
 _REPLICAS: Final = 3
 _DISK_FULL: Final = 0.6
 _MOST: Final = 1_000_000
@@ -34,6 +33,7 @@ _NEEDED: Final = {
     "disk": ("gb_month",),
     "network": ("cross_zone_gb",),
     "compute": ("vcpu_hour",),
+    "database": ("hour",),
 }
 
 
@@ -58,8 +58,42 @@ class Load:
         return self.mb_per_s * 1e6 * MONTH_S / _GB
 
     @property
+    def sealed(self) -> "Sealed":
+        return Sealed.of(self.profile)
+
+    @property
+    def segments_per_s(self) -> float:
+        """As many as the bytes fill, and at most as many as the time allows where they do not."""
+        return max(self.mb_per_s / self.sealed.mb, self.brokers * self.sealed.per_s)
+
+    @property
+    def crossing_gb(self) -> float:
+        """What clients send and read across zones, of three, when nothing keeps them in theirs."""
+        return self.gb * (1 + self.readers) * 2 / 3
+
+    @property
     def kept_gb(self) -> float:
         return self.mb_per_s * 1e6 * self.days * 86_400 / _GB
+
+
+class Sealed(NamedTuple):
+    """When a broker seals a WAL segment, by the defaults of the settings."""
+
+    interval_ms: int
+    bytes: int
+
+    @classmethod
+    def of(cls, profile: str) -> Self:
+        known = _PROFILES[profile]
+        return cls(_default(known, "flush_interval_ms"), _default(known, "flush_bytes"))
+
+    @property
+    def per_s(self) -> float:
+        return 1000 / self.interval_ms
+
+    @property
+    def mb(self) -> float:
+        return self.bytes / 1e6
 
 
 class Item(NamedTuple):
@@ -138,76 +172,105 @@ def total(bill: Sequence[Item]) -> float:
 
 def ours(load: Load, prices: Any) -> list[Item]:
     """One copy in the bucket; brokers and the compaction keep nothing."""
-    per_s = max(load.mb_per_s / _SEGMENT_MB, load.brokers * _FLUSHES_PER_S[load.profile])
-    segments = per_s * MONTH_S
+    segments = load.segments_per_s * MONTH_S
     commits = MONTH_S / load.lag_s
-    puts = segments + commits * (load.partitions + _METADATA_PUTS)
-    gets = segments * load.brokers
-    held = load.kept_gb * load.table_ratio + load.mb_per_s * (load.lag_s + _WAL_HELD_S) / 1000
-    store = prices["store"]
-    brokers = max(load.brokers, load.mb_per_s * (1 + load.readers) / _BROKER_MB_PER_VCPU)
-    compaction = load.mb_per_s / 1000 * _COMPACTION_CPU_S_PER_GB
+    wal_s = load.lag_s + _default(WalSettings, "grace_period_ms") / 1000
+    held = load.kept_gb * load.table_ratio + load.mb_per_s * wal_s / 1000
+    store, compute = prices["store"], prices["compute"]["vcpu_hour"]
     return [
         _requests(
             "writes",
-            f"{per_s:.1f} segments a second, a commit every {load.lag_s:g} s of "
+            f"{_segments(load)}, a commit every {load.lag_s:g} s of "
             f"{load.partitions} files and {_METADATA_PUTS} more",
-            puts,
+            segments + commits * (load.partitions + _METADATA_PUTS),
             "PUT",
             store["put_per_1000"],
         ),
         _requests(
             "reads",
-            f"every segment by the compaction and {load.brokers - 1} other brokers",
-            gets,
+            f"{load.segments_per_s:,.1f} segments a second × {load.brokers}, by the compaction and "
+            f"{load.brokers - 1} other brokers",
+            segments * load.brokers,
             "GET",
             store["get_per_1000"],
         ),
         _gigabytes(
             "storage",
-            f"{load.days:g} days × {load.table_ratio:g} in the table, and the WAL",
+            f"{load.mb_per_s:g} MB/s × {load.days:g} days × {load.table_ratio:g} in the table, and "
+            f"{wal_s:g} s of WAL",
             held,
             store["gb_month"],
         ),
         _processors(
             "brokers",
-            f"{_BROKER_MB_PER_VCPU:g} MB/s by each, at least one a broker",
-            brokers,
-            prices["compute"]["vcpu_hour"],
+            f"{load.mb_per_s:g} MB/s × (1 + {load.readers:g} readers) ÷ {_BROKER_MB_PER_VCPU:g} "
+            f"MB/s by each, at least one for each of {load.brokers}",
+            max(load.brokers, load.mb_per_s * (1 + load.readers) / _BROKER_MB_PER_VCPU),
+            compute,
         ),
         _processors(
             "compaction",
-            f"{_COMPACTION_CPU_S_PER_GB:g} CPU-s for each GB",
-            compaction,
-            prices["compute"]["vcpu_hour"],
+            f"{load.mb_per_s:g} MB/s × {_COMPACTION_CPU_S_PER_GB:g} CPU-s for each GB",
+            load.mb_per_s / 1000 * _COMPACTION_CPU_S_PER_GB,
+            compute,
         ),
-        Item("across zones", 0.0, "brokers exchange data through the bucket: 0 GB = $0"),
+        _database(prices["database"]["hour"]),
+        _zones(load, prices["network"]["cross_zone_gb"]),
     ]
+
+
+def _segments(load: Load) -> str:
+    """How many segments there are in a second, and why."""
+    sealed = load.sealed
+    by_time = load.brokers * sealed.per_s
+    if load.segments_per_s > by_time:
+        each = f"{load.mb_per_s:g} MB/s ÷ {sealed.mb:.2f} MB"
+        return f"{each} = {load.segments_per_s:,.1f} segments a second"
+    each = f"{load.brokers} brokers × {sealed.per_s:g} a second (every {sealed.interval_ms} ms)"
+    return f"at most {each} = {by_time:,.1f} segments a second"
+
+
+def _database(price: float) -> Item:
+    dollars = _MONTH_H * price
+    return _item("metadata store", "one PostgreSQL", f"{_MONTH_H} h × ${price:g}", dollars)
+
+
+def _zones(load: Load, price: float) -> Item:
+    """Nothing, as long as clients stay in their zone; what it would be otherwise is said."""
+    more = 2 * load.crossing_gb * price
+    return Item(
+        "across zones",
+        0.0,
+        "brokers exchange data through the bucket: 0 GB = $0, assumed that clients name their zone "
+        "(zone_id= in client.id) and brokers theirs (broker.rack); otherwise 2/3 of what is sent "
+        f"and read crosses, for ${more:,.0f} more",
+    )
 
 
 def kafka(load: Load, prices: Any) -> list[Item]:
     """Three replicas in three zones, and the same table made by a connector."""
     days = min(load.days, load.kafka_days)
     disk = load.kept_gb * days / load.days * _REPLICAS / _DISK_FULL
-    crossing = load.gb * (2 / 3 + (_REPLICAS - 1) + load.readers * 2 / 3)
+    crossing = load.crossing_gb + load.gb * (_REPLICAS - 1)
     flow = load.mb_per_s * (_REPLICAS + load.readers)
     brokers = max(3.0, flow / _KAFKA_MB_PER_VCPU)
     return [
         _gigabytes(
             "disks",
-            f"{days:g} days × {_REPLICAS} replicas, {_DISK_FULL:.0%} full",
+            f"{load.mb_per_s:g} MB/s × {days:g} days × {_REPLICAS} replicas ÷ {_DISK_FULL:g} full",
             disk,
             prices["disk"]["gb_month"],
         ),
         _gigabytes(
             "across zones",
-            f"2/3 of what is sent, {_REPLICAS - 1} replicas, 2/3 of what is read, "
-            "paid on both sides",
+            f"{load.gb:,.0f} GB × (2/3 sent + {_REPLICAS - 1} replicas + {load.readers:g} × 2/3 "
+            "read, by readers that name no rack) × 2 sides that pay",
             2 * crossing,
             prices["network"]["cross_zone_gb"],
         ),
         _processors(
             "brokers",
+            f"{load.mb_per_s:g} MB/s × ({_REPLICAS} replicas + {load.readers:g} readers) ÷ "
             f"{_KAFKA_MB_PER_VCPU:g} MB/s by each, at least three",
             brokers,
             prices["compute"]["vcpu_hour"],
@@ -237,6 +300,12 @@ def _processors(what: str, why: str, count: float, price: float) -> Item:
 
 def _item(what: str, why: str, product: str, dollars: float) -> Item:
     return Item(what, dollars, f"{why}: {product} = ${dollars:,.0f}")
+
+
+def _default(section: type[Section], name: str) -> int:
+    """Of a setting."""
+    value: int = section.model_fields[name].default
+    return value
 
 
 def _prices(path: Path) -> Any:

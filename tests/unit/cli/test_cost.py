@@ -8,6 +8,7 @@ import pytest
 from lakestream_spark.cli.cost import DEFAULT_PRICES, MONTH_S
 from lakestream_spark.cli.exits import run
 from lakestream_spark.cli.group import lakestream
+from lakestream_spark.settings import load
 
 PRICES = """
 [store]
@@ -20,6 +21,8 @@ gb_month = 1
 cross_zone_gb = 0
 [compute]
 vcpu_hour = 0
+[database]
+hour = 2
 """
 
 
@@ -37,6 +40,7 @@ def test_the_arithmetic_is_what_it_says(tmp_path: Path, capsys: pytest.CaptureFi
     found = bills(capsys, "--prices", str(prices), *shape)
     puts = 4 * MONTH_S + MONTH_S / 10 * (6 + 4)
     assert found["lakestream"]["writes"] == pytest.approx(puts / 1000)
+    assert found["lakestream"]["metadata store"] == pytest.approx(2 * 730)
     assert found["Kafka on disks"]["disks"] == pytest.approx(86.4 * 3 / 0.6)
 
 
@@ -46,6 +50,36 @@ def test_a_longer_lag_costs_less_and_a_fast_profile_more(
     usual = bills(capsys)["lakestream"]["writes"]
     assert bills(capsys, "--lag", "600")["lakestream"]["writes"] < usual
     assert bills(capsys, "--profile", "latency")["lakestream"]["writes"] > usual
+
+
+def arithmetic(capsys: pytest.CaptureFixture[str], what: str, *words: str) -> str:
+    assert run(lakestream, ["cost", "--json", *words]) == 0
+    (own,) = [i for i in json.loads(capsys.readouterr().out)["lakestream"] if i["what"] == what]
+    return str(own["arithmetic"])
+
+
+@pytest.mark.parametrize("profile", ["cost", "latency"])
+def test_segments_are_sealed_as_the_settings_say(
+    capsys: pytest.CaptureFixture[str], profile: str
+) -> None:
+    known = load(environ={}, flags=[]).settings.wal
+    own = known.cost if profile == "cost" else known.latency
+    told = arithmetic(capsys, "writes", "--profile", profile, "--brokers", "3")
+    each = 1000 / own.flush_interval_ms
+    assert told.startswith(
+        f"at most 3 brokers × {each:g} a second (every {own.flush_interval_ms} ms) = "
+        f"{3 * each:,.1f} segments a second, "
+    )
+    large = ("--rate", "10000", "--brokers", "1")
+    filled = f"10000 MB/s ÷ {own.flush_bytes / 1e6:.2f} MB = "
+    assert arithmetic(capsys, "writes", "--profile", profile, *large).startswith(filled)
+
+
+def test_what_is_assumed_of_zones_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    told = arithmetic(capsys, "across zones", "--rate", "10", "--readers", "2")
+    assert "assumed that clients name their zone (zone_id= in client.id)" in told
+    # 26,280 GB are sent and read twice, 2/3 of that crosses, and both sides pay $0.01.
+    assert told.endswith("otherwise 2/3 of what is sent and read crosses, for $1,051 more")
 
 
 def test_people_see_both_bills_with_their_sums(capsys: pytest.CaptureFixture[str]) -> None:

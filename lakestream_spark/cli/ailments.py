@@ -49,7 +49,7 @@ _REMEDIES: Final[Sequence[_Remedy]] = (
     ),
     _remedy(r"no space left|disk of .+ is full|disk is full|disk quota", MAKE_ROOM),
     _remedy(
-        r"this process may not use|permission denied|read-only file system",
+        r"this process may not use|permission denied|read-only file system|readonly database",
         "let this user write there, or name another place with --data",
     ),
     _remedy(r"access_?denied|status=403|\b403\b|forbidden", ALLOW),

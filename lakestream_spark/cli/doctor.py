@@ -34,6 +34,7 @@ from lakestream_spark.core.clock import SystemClock
 from lakestream_spark.core.errors import RedTable
 from lakestream_spark.metadata import Metadata
 from lakestream_spark.metadata.topics import Topic
+from lakestream_spark.metadata.write_check import check_writable
 from lakestream_spark.objectstore.open import open_store
 from lakestream_spark.objectstore.spec import StoreSpec
 from lakestream_spark.settings import Settings
@@ -118,10 +119,11 @@ async def _metadata(settings: Settings, clocks: Clocks) -> str:
         began = time.perf_counter()
         topics = await metadata.topics.list()
         took_ms = 1000 * (time.perf_counter() - began)
+        await check_writable(metadata.database)
         theirs_ms = await postgres_ms(metadata)
         if theirs_ms is not None:
             clocks.seen("PostgreSQL", theirs_ms, SystemClock().wall_ms())
-    return f"answers in {took_ms:.0f} ms, {len(topics)} topics"
+    return f"answers in {took_ms:.0f} ms and may be written, {len(topics)} topics"
 
 
 def _store(spec: StoreSpec, clocks: Clocks) -> Callable[[], Awaitable[str]]:

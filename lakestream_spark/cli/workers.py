@@ -1,19 +1,21 @@
 """Brokers, and the compaction beside them, as processes that a parent starts and watches.
 
 What always holds: a worker is a broker with its own port and node id and shares nothing but the
-stores; a signal to stop reaches every worker, and one whose parent dies stops by itself; a worker
-that crashed is started again after a growing pause, on the port it had; one that was refused or
-replaced is not, and ends them all.
+stores; a signal to stop reaches every worker, also one that starts just then, and one whose parent
+dies stops by itself; a worker that ended unasked, however well, is started again after a growing
+pause, on the port it had; one that was refused or replaced, and a broker that finds its data
+damaged before it serves, is not, and ends them all.
 """
 
 import logging
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import click
 
@@ -27,13 +29,26 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 30.0
 _STEADY_S: Final = 60.0
+_LOOK_S: Final = 0.5
 _LAST_PORT: Final = 65_535
-_FINAL_CODES: Final = (0, 2, 4)
-"""Stopped, refused, replaced: starting again would change nothing."""
+COMPACTION_CODES: Final = (2, 4)
+"""Refused, replaced: starting again would change nothing."""
+BROKER_CODES: Final = (*COMPACTION_CODES, 5)
+"""And damaged, as long as it does not serve: who cannot start will not be able to later."""
+RESTARTED: Final = "a process ended by itself and is started again"
 
 _log: Final = logging.getLogger(__name__)
 
 Main: TypeAlias = Callable[[Settings, Announce, Connection], None]
+
+
+class Role(NamedTuple):
+    """What a process is for."""
+
+    name: str
+    main: Main
+    final: Sequence[int] = BROKER_CODES
+    """The codes of a start that is not tried again."""
 
 
 def supervise(
@@ -45,9 +60,10 @@ def supervise(
     log = settings.log
     configure(level=log.level, form=log.format, context={"broker": "supervisor"})
     own = _quiet(settings) if with_compaction else settings
-    workers = [_Worker(_nth(own, index), announce) for index in range(count)]
+    workers = [_broker(_nth(own, index), announce) for index in range(count)]
     if with_compaction:
-        workers.append(_Worker(settings, announce, name="compaction", main=_compact))
+        role = Role(name="compaction", main=_compact, final=COMPACTION_CODES)
+        workers.append(Worker(settings, announce, role))
 
     def stop(*_: object) -> None:
         for worker in workers:
@@ -55,13 +71,18 @@ def supervise(
 
     previous = [signal.signal(number, stop) for number in _SIGNALS]
     try:
-        return _watch(workers, stop)
+        return watch(workers, stop)
     finally:
         for number, handler in zip(_SIGNALS, previous, strict=True):
             signal.signal(number, handler)
 
 
-def _watch(workers: list["_Worker"], stop: Callable[[], None]) -> int:
+def _broker(settings: Settings, announce: Announce) -> "Worker":
+    return Worker(settings, announce, Role(name=f"broker-{settings.broker.id}", main=_main))
+
+
+def watch(workers: Sequence["Worker"], stop: Callable[[], None]) -> int:
+    """Start them and wait until all have ended; `stop` is called when one has failed for good."""
     code = 0
     for worker in workers:
         worker.start()
@@ -70,28 +91,20 @@ def _watch(workers: list["_Worker"], stop: Callable[[], None]) -> int:
         wait([w.sentinel for w in workers if w.sentinel is not None], min(pauses))
         for worker in workers:
             worker.tend()
-        failed = [worker.code for worker in workers if worker.code in _FINAL_CODES[1:]]
+        failed = [worker.code for worker in workers if worker.code in BROKER_CODES]
         if failed and code == 0:
             code = failed[0] or 0
             stop()
     return code
 
 
-class _Worker:
+class Worker:
     """One process and what the parent knows of it."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        announce: Announce,
-        *,
-        name: str | None = None,
-        main: "Main | None" = None,
-    ) -> None:
+    def __init__(self, settings: Settings, announce: Announce, role: Role) -> None:
         self._settings = settings
         self._announce = announce
-        self._name = name or f"broker-{settings.broker.id}"
-        self._main = main or _main
+        self._role = role
         self._process: SpawnProcess | None = None
         self._ready: Connection | None = None
         self._started_at = 0.0
@@ -113,18 +126,26 @@ class _Worker:
         """How long nothing has to be done for this worker unless its process ends."""
         if self._restart_at is None:
             return 3600.0
-        return max(0.0, self._restart_at - time.monotonic())
+        # Not longer than a look: a signal may say meanwhile that nobody is to be started.
+        return min(_LOOK_S, max(0.0, self._restart_at - time.monotonic()))
 
     def start(self) -> None:
+        self._restart_at = None
+        if not self._stopping:
+            self._spawn()
+        # A signal that came before the process was there found nobody to stop.
+        if self._stopping:
+            self.stop()
+
+    def _spawn(self) -> None:
         # Spawned, not forked: a worker starts clean, without the parent's threads and signals.
         context = get_context("spawn")
         self._ready, told = context.Pipe(duplex=False)
-        self._restart_at = None
         self._started_at = time.monotonic()
         self._process = context.Process(
-            target=self._main,
+            target=self._role.main,
             args=(self._settings, self._announce, told),
-            name=self._name,
+            name=self._role.name,
         )
         self._process.start()
         told.close()
@@ -147,8 +168,8 @@ class _Worker:
         self._process.join()
         code = self._process.exitcode
         self._process = None
-        self._keep_ports()
-        if self._stopping or code in _FINAL_CODES:
+        served = self._keep_ports()
+        if self._stopping or code in (COMPACTION_CODES if served else self._role.final):
             self.code = code
             return
         if time.monotonic() - self._started_at > _STEADY_S:
@@ -156,27 +177,23 @@ class _Worker:
         event(
             _log,
             logging.ERROR,
-            "a process ended by itself and is started again",
-            process=self._name,
+            RESTARTED,
+            process=self._role.name,
             code=code,
             pause_s=self._pause_s,
         )
         self._restart_at = time.monotonic() + self._pause_s
         self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
 
-    def _keep_ports(self) -> None:
-        """A free port was chosen once; clients know it."""
-        if self._ready is None:
-            return
-        if self._ready.poll():
-            try:
+    def _keep_ports(self) -> bool:
+        """Whether it listened; a free port was chosen once, and clients know it."""
+        assert self._ready is not None
+        with self._ready, suppress(EOFError):
+            if self._ready.poll():
                 ports: Ports = self._ready.recv()
-            except EOFError:
-                pass
-            else:
                 self._settings = _on(self._settings, self._settings.broker.id, ports)
-        self._ready.close()
-        self._ready = None
+                return True
+        return False
 
 
 def _main(settings: Settings, announce: Announce, told: Connection) -> None:

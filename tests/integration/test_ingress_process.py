@@ -128,6 +128,34 @@ def test_a_killed_broker_leaves_metadata_and_is_started_again(tmp_path):
         assert "is started again" in "".join(process.log)
 
 
+def test_a_broker_that_alone_is_told_to_stop_is_started_again(tmp_path):
+    with ingress(tmp_path, "--workers", "2", *QUICK) as process:
+        _, second = process.ready(2)
+        _process_of(process, second).terminate()
+        assert process.ready() == [second]
+        assert process.stop() == 0
+    assert "a process ended by itself and is started again" in "".join(process.log)
+
+
+@pytest.mark.parametrize("name", ["ingress", "up"])
+def test_a_damaged_metadata_store_ends_all_processes_with_its_sentence(tmp_path, name):
+    (tmp_path / "metadata.db").write_bytes(b"no database" * 1000)
+    workers = ("--workers", "2") if name == "ingress" else ()
+    with ingress(tmp_path, *workers, name=name) as process:
+        assert process.wait() == 5
+    said = "".join(process.log)
+    assert "lakestream: the metadata store's file is damaged: put a back-up of it in its" in said
+
+
+@pytest.mark.parametrize("after_s", [0.3, 0.6, 1.0, 1.5])
+def test_a_signal_during_the_start_ends_all_processes(tmp_path, after_s):
+    with ingress(tmp_path, "--workers", "2", *QUICK) as process:
+        time.sleep(after_s)
+        began = time.monotonic()
+        assert process.stop() in (0, -signal.SIGTERM)
+        assert time.monotonic() - began < 60
+
+
 @pytest.mark.slow
 def test_workers_stop_when_their_parent_is_killed(tmp_path):
     with ingress(tmp_path, "--workers", "2") as process:

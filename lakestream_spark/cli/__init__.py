@@ -2,8 +2,9 @@
 
 Owns what all commands share: the group that knows the commands without importing them (`group`),
 the common options (`options`) and how an error ends the process (`exits`). What always holds: an
-error is one sentence on stderr with a documented exit code, a traceback comes only with `--debug`,
-and `lakestream --help` imports nothing but click.
+error is one sentence on stderr with a documented exit code, a traceback comes only with `--debug`
+or, of what nobody foresaw in a process that nobody attends, in its log, and `lakestream --help`
+imports nothing but click.
 """
 
 from lakestream_spark.cli.exits import run

@@ -1,9 +1,15 @@
-"""How a command ends: every error of the tree has an exit code, and its text is one sentence."""
+"""How a command ends: every error of the tree has an exit code, and its text is one sentence.
 
+An error that nobody foresaw has a traceback as well: with `--debug` where a person is there to ask
+for it, in the log of a process where nobody is.
+"""
+
+import logging
 import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import click
 
@@ -17,6 +23,8 @@ from lakestream_spark.core.errors import (
     Rejected,
     Transient,
 )
+
+_log: Final = logging.getLogger(__name__)
 
 EXIT_CODES: Mapping[int, str] = {
     0: "done",
@@ -41,10 +49,20 @@ _CODE_OF: Sequence[tuple[type[LakestreamError], int]] = (
 
 
 def run(
-    command: click.Command, args: Sequence[str] | None = None, *, name: str = "lakestream"
+    command: click.Command,
+    args: Sequence[str] | None = None,
+    *,
+    name: str = "lakestream",
+    debug: bool = False,
+    attended: bool = True,
 ) -> int:
-    """Run a command and return its exit code; never raises."""
+    """Run a command and return its exit code; never raises.
+
+    `debug` is as if `--debug` was given; of a command that is not attended the log has the
+    traceback of what nobody foresaw.
+    """
     arguments = list(sys.argv[1:] if args is None else args)
+    debug = debug or "--debug" in arguments
     try:
         result = command.main(arguments, prog_name=name, standalone_mode=False)
     except click.ClickException as error:
@@ -56,13 +74,16 @@ def run(
     except BrokenPipeError:
         # The reader of our output is gone; say nothing, also not when Python flushes at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _trace(attended=attended)
         return 1
     except LakestreamError as error:
         found = judged(error)
-        _tell(arguments, str(found))
+        _tell(str(found), debug=debug)
         return exit_code(found)
     except Exception as error:
-        _tell(arguments, f"unexpected {type(error).__name__}: {error} (--debug shows where)")
+        _trace(attended=attended)
+        where = "--debug shows where" if attended else "the log says where"
+        _tell(f"unexpected {type(error).__name__}: {error} ({where})", debug=debug)
         return 1
     # Outside standalone mode click returns the code of `ctx.exit` and the value of the command.
     return result if isinstance(result, int) else 0
@@ -70,7 +91,7 @@ def run(
 
 def run_entry(command: click.Command, *, name: str) -> None:
     """Run the command of a file that Spark was given; leaves with its code unless all went well."""
-    code = run(command, name=name)
+    code = run(command, name=name, attended=False)
     # Databricks takes every SystemExit for a failure, also one with code 0.
     if code != 0:
         raise SystemExit(code)
@@ -81,8 +102,18 @@ def exit_code(error: LakestreamError) -> int:
     return next(code for kind, code in _CODE_OF if isinstance(error, kind))
 
 
-def _tell(arguments: Sequence[str], text: str) -> None:
-    if "--debug" in arguments:
+def debugs(context: click.Context) -> bool:
+    """Whether `--debug` was given before the command."""
+    return bool(context.find_root().params.get("debug"))
+
+
+def _trace(*, attended: bool) -> None:
+    if not attended:
+        _log.exception("an error that nobody foresaw ends the process")
+
+
+def _tell(text: str, *, debug: bool) -> None:
+    if debug:
         traceback.print_exc()
     for line in text.splitlines():
         click.echo(f"lakestream: {line}", err=True)

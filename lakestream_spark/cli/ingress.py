@@ -3,6 +3,7 @@
 import click
 
 from lakestream_spark.cli.announce import Announce
+from lakestream_spark.cli.exits import debugs
 from lakestream_spark.cli.options import Loaded, settings_options
 from lakestream_spark.cli.workers import supervise
 
@@ -22,7 +23,7 @@ def ingress(context: click.Context, /, loaded: Loaded, workers: int, as_json: bo
     """Run Kafka brokers until they are told to stop."""
     announce = Announce.JSON if as_json else Announce.TEXT
     if workers > 1:
-        context.exit(supervise(loaded.settings, workers, announce))
+        context.exit(supervise(loaded.settings, workers, announce, debug=debugs(context)))
     # Here and not above: the parent of several starts in a moment and stays small without it.
     from lakestream_spark.cli.worker import run_worker
 

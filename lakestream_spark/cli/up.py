@@ -3,6 +3,7 @@
 import click
 
 from lakestream_spark.cli.announce import Announce
+from lakestream_spark.cli.exits import debugs
 from lakestream_spark.cli.options import Loaded, settings_options
 from lakestream_spark.cli.signals import stop_after
 from lakestream_spark.cli.workers import supervise
@@ -18,4 +19,5 @@ def up(context: click.Context, /, loaded: Loaded, as_json: bool, parent: int | N
     if parent is not None:
         stop_after(parent)
     announce = Announce.JSON if as_json else Announce.TEXT
-    context.exit(supervise(loaded.settings, 1, announce, with_compaction=True))
+    code = supervise(loaded.settings, 1, announce, with_compaction=True, debug=debugs(context))
+    context.exit(code)

@@ -12,6 +12,7 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
@@ -52,17 +53,26 @@ class Role(NamedTuple):
 
 
 def supervise(
-    settings: Settings, count: int, announce: Announce, *, with_compaction: bool = False
+    settings: Settings,
+    count: int,
+    announce: Announce,
+    *,
+    with_compaction: bool = False,
+    debug: bool = False,
 ) -> int:
-    """Run `count` brokers until all have ended; the exit code of the first that failed, or 0."""
+    """Run `count` brokers until all have ended; the exit code of the first that failed, or 0.
+
+    With `debug` each process shows the traceback of its error.
+    """
     _check_shared(settings)
     _check_ports(settings, count)
     log = settings.log
     configure(level=log.level, form=log.format, context={"broker": "supervisor"})
     own = _quiet(settings) if with_compaction else settings
-    workers = [_broker(_nth(own, index), announce) for index in range(count)]
+    workers = [_broker(_nth(own, index), announce, debug) for index in range(count)]
     if with_compaction:
-        role = Role(name="compaction", main=_compact, final=COMPACTION_CODES)
+        main = partial(_compact, debug=debug)
+        role = Role(name="compaction", main=main, final=COMPACTION_CODES)
         workers.append(Worker(settings, announce, role))
 
     def stop(*_: object) -> None:
@@ -77,8 +87,9 @@ def supervise(
             signal.signal(number, handler)
 
 
-def _broker(settings: Settings, announce: Announce) -> "Worker":
-    return Worker(settings, announce, Role(name=f"broker-{settings.broker.id}", main=_main))
+def _broker(settings: Settings, announce: Announce, debug: bool) -> "Worker":
+    role = Role(name=f"broker-{settings.broker.id}", main=partial(_main, debug=debug))
+    return Worker(settings, announce, role)
 
 
 def watch(workers: Sequence["Worker"], stop: Callable[[], None]) -> int:
@@ -196,16 +207,22 @@ class Worker:
         return False
 
 
-def _main(settings: Settings, announce: Announce, told: Connection) -> None:
+def _main(settings: Settings, announce: Announce, told: Connection, *, debug: bool) -> None:
     """A worker process, from its first line to its exit code."""
     # Here and not above: the parent starts in a moment and stays small without it.
     from lakestream_spark.cli.worker import run_worker
 
     command = click.Command("ingress", callback=lambda: run_worker(settings, announce, told.send))
-    raise SystemExit(run(command, []))
+    raise SystemExit(run(command, [], debug=debug, attended=False))
 
 
-def _compact(settings: Settings, announce: Announce, told: Connection) -> None:  # noqa: ARG001
+def _compact(
+    settings: Settings,
+    announce: Announce,  # noqa: ARG001
+    told: Connection,
+    *,
+    debug: bool,
+) -> None:
     """The compaction's process; nobody waits for its ports."""
     told.close()
     # Here and not above: the parent and the brokers need no Spark.
@@ -214,7 +231,8 @@ def _compact(settings: Settings, announce: Announce, told: Connection) -> None: 
     def compact() -> None:
         run_compaction(settings, with_upkeep=True)
 
-    raise SystemExit(run(click.Command("compact", callback=compact), []))
+    command = click.Command("compact", callback=compact)
+    raise SystemExit(run(command, [], debug=debug, attended=False))
 
 
 def _quiet(settings: Settings) -> Settings:

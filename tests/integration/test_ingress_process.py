@@ -147,6 +147,13 @@ def test_a_damaged_metadata_store_ends_all_processes_with_its_sentence(tmp_path,
     assert "lakestream: the metadata store's file is damaged: put a back-up of it in its" in said
 
 
+def test_processes_below_a_parent_with_debug_show_the_traceback_of_their_error(tmp_path):
+    (tmp_path / "metadata.db").write_bytes(b"no database" * 1000)
+    with ingress(tmp_path, "--workers", "2", flags=["--debug"]) as process:
+        assert process.wait() == 5
+    assert "Traceback (most recent call last)" in "".join(process.log)
+
+
 @pytest.mark.parametrize("after_s", [0.3, 0.6, 1.0, 1.5])
 def test_a_signal_during_the_start_ends_all_processes(tmp_path, after_s):
     with ingress(tmp_path, "--workers", "2", *QUICK) as process:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import Empty, Queue
@@ -41,8 +41,10 @@ class Listening(NamedTuple):
 class Ingress:
     """`lakestream ingress`, or `lakestream up`, as a process of its own."""
 
-    def __init__(self, folder: Path | str, *arguments: str, name: str = "ingress") -> None:
-        command = [sys.executable, "-m", "lakestream_spark", name, "--json"]
+    def __init__(
+        self, folder: Path | str, *arguments: str, name: str = "ingress", flags: Sequence[str] = ()
+    ) -> None:
+        command = [sys.executable, "-m", "lakestream_spark", *flags, name, "--json"]
         command += ["--data", str(folder), "--port", "0", "--admin-port", "0", *arguments]
         environ = {k: v for k, v in os.environ.items() if not k.startswith("LAKESTREAM_")}
         self.process = subprocess.Popen(
@@ -96,9 +98,11 @@ class Ingress:
 
 
 @contextmanager
-def ingress(folder: Path | str, *arguments: str, name: str = "ingress") -> Iterator[Ingress]:
-    """A process that is killed at the end if it still runs."""
-    started = Ingress(folder, *arguments, name=name)
+def ingress(
+    folder: Path | str, *arguments: str, name: str = "ingress", flags: Sequence[str] = ()
+) -> Iterator[Ingress]:
+    """A process that is killed at the end if it still runs; `flags` come before the command."""
+    started = Ingress(folder, *arguments, name=name, flags=flags)
     try:
         yield started
     finally:

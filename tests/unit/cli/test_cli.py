@@ -4,11 +4,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from unittest.mock import Mock
 
 import click
 import pytest
 
-from lakestream_spark.cli.exits import EXIT_CODES, exit_code, run
+from lakestream_spark.cli.exits import EXIT_CODES, exit_code, run, run_entry
 from lakestream_spark.cli.group import COMMANDS, LazyGroup, lakestream
 from lakestream_spark.core import errors
 from lakestream_spark.core.errors import LakestreamError
@@ -68,6 +69,52 @@ def test_an_unexpected_error_is_named_with_its_type(capsys):
     assert capsys.readouterr().err == (
         "lakestream: unexpected ZeroDivisionError: words (--debug shows where)\n"
     )
+
+
+def test_the_log_of_a_process_that_nobody_attends_has_the_traceback_of_an_unexpected_error(
+    capsys, caplog
+):
+    assert run(raising(ZeroDivisionError("words")), [], attended=False) == 1
+    assert capsys.readouterr().err == (
+        "lakestream: unexpected ZeroDivisionError: words (the log says where)\n"
+    )
+    (told,) = caplog.records
+    assert told.exc_info is not None
+    assert told.exc_info[0] is ZeroDivisionError
+
+
+def test_a_pipe_that_broke_is_in_the_log_of_a_process_that_nobody_attends(caplog, monkeypatch):
+    monkeypatch.setattr("os.dup2", Mock())
+    monkeypatch.setattr("os.open", Mock())
+    monkeypatch.setattr(sys, "stdout", Mock())
+    assert run(raising(BrokenPipeError("words")), [], attended=False) == 1
+    assert [record.exc_info[0] for record in caplog.records] == [BrokenPipeError]
+
+
+def test_an_error_that_was_foreseen_is_one_sentence_where_nobody_attends(capsys, caplog):
+    assert run(raising(errors.Unavailable("words")), [], attended=False) == 3
+    assert capsys.readouterr().err == "lakestream: words\n"
+    assert caplog.records == []
+
+
+def test_a_file_that_spark_was_given_logs_where_an_unexpected_error_was(
+    caplog, capsys, monkeypatch
+):
+    monkeypatch.setattr(sys, "argv", ["compact.py"])
+    with pytest.raises(SystemExit) as ended:
+        run_entry(raising(ZeroDivisionError("words")), name="compact.py")
+    assert ended.value.code == 1
+    assert [record.exc_info[0] for record in caplog.records] == [ZeroDivisionError]
+    assert "--debug" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("flags", "wanted"), [((), False), (("--debug",), True)])
+@pytest.mark.parametrize("command", [("up",), ("ingress", "--workers", "2")])
+def test_processes_below_are_told_of_debug(command, flags, wanted, monkeypatch, tmp_path):
+    supervise = Mock(return_value=0)
+    monkeypatch.setattr(f"lakestream_spark.cli.{command[0]}.supervise", supervise)
+    assert run(lakestream, [*flags, *command, "--data", str(tmp_path)]) == 0
+    assert supervise.call_args.kwargs["debug"] is wanted
 
 
 def test_an_interrupt_ends_with_130(capsys):

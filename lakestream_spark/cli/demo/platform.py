@@ -21,6 +21,7 @@ from queue import Empty, Queue
 from threading import Thread
 from typing import IO, Final, NamedTuple
 
+from lakestream_spark.cli.workers import RESTARTED
 from lakestream_spark.core.errors import Corrupt, Fenced, LakestreamError, Misconfigured, Transient
 
 _LOG_BYTES: Final = 10_000_000
@@ -30,6 +31,7 @@ _STOP_S: Final = 60.0
 _LAST_WORDS_S: Final = 2.0
 _EVENT: Final = re.compile(r"\S+Z (warning|error|critical) \S+ (.+)")
 _SENTENCE: Final = re.compile(r"lakestream: (.+)")
+_BROKER_ENDED: Final = re.compile(rf"{RESTARTED} .*process=broker-\d+ code=(-?\d+)")
 _ERROR_OF: Final = {2: Misconfigured, 3: Transient, 4: Fenced, 5: Corrupt}
 
 
@@ -50,6 +52,7 @@ class Platform:
         self._announced: Queue[Listening] = Queue()
         self._troubles: deque[str] = deque(maxlen=_KEPT)
         self._last_words: str | None = None
+        self._failed_start: LakestreamError | None = None
         command = [sys.executable, "-m", "lakestream_spark", "up", "--json"]
         self._process = subprocess.Popen(
             [*command, "--parent", str(os.getpid()), *flags, "--set", "log.format=text"],
@@ -69,11 +72,13 @@ class Platform:
             pump.start()
 
     def ready(self, check: Callable[[], None]) -> Listening:
-        """Wait until the broker listens; `check` raises when there is no use in waiting."""
+        """Wait until the broker listens; raises why it could not start, and what `check` does."""
         while True:
             with suppress(Empty):
                 return self._announced.get(timeout=_LOOK_S)
             self.check()
+            if self._failed_start is not None:
+                raise self._failed_start
             check()
 
     def check(self) -> None:
@@ -138,6 +143,8 @@ class Platform:
         self._log.write(line)
         if found := _EVENT.match(line):
             self._troubles.append(found[2])
+            if ended := _BROKER_ENDED.match(found[2]):
+                self._failed_start = self._failed_start or self._ending(int(ended[1]))
         elif found := _SENTENCE.match(line):
             self._last_words = found[1]
 

@@ -1,6 +1,6 @@
 """A demo that cannot start: one sentence with what to do, and nothing is touched."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -8,7 +8,7 @@ import pytest
 from lakestream_spark.cli.demo.platform import Platform
 from lakestream_spark.cli.exits import run
 from lakestream_spark.cli.group import lakestream
-from lakestream_spark.core.errors import Misconfigured
+from lakestream_spark.core.errors import Corrupt, Misconfigured, Transient
 from lakestream_spark.ingress.listening import listen
 from tests.support.small_disk import small_disk
 
@@ -65,6 +65,36 @@ def test_a_disk_with_too_little_room_is_refused(
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path, refused: Callable[..., str]):
     (tmp_path / "file").write_text("not a folder")
     assert "cannot be used" in refused(tmp_path / "file" / "data")
+
+
+@pytest.fixture
+def platform(tmp_path: Path) -> Iterator[Callable[..., Platform]]:
+    """Starts one with these settings; it is killed at the end."""
+    started = []
+
+    def start(*flags: str) -> Platform:
+        free = ["--data", str(tmp_path), "--port", "0", "--admin-port", "0"]
+        started.append(Platform([*free, *flags], tmp_path / "demo.log"))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.kill()
+
+
+def test_a_damaged_metadata_store_is_the_sentence_of_the_demo(
+    tmp_path: Path, platform: Callable[..., Platform]
+):
+    (tmp_path / "metadata.db").write_bytes(b"no database" * 1000)
+    with pytest.raises(Corrupt, match="the metadata store's file is damaged: put a back-up"):
+        platform().ready(lambda: None)
+
+
+def test_a_start_that_would_be_tried_again_is_the_sentence_of_the_demo(
+    platform: Callable[..., Platform],
+):
+    with pytest.raises(Transient, match="metadata store"):
+        platform("--set", "metadata.url=postgresql://nobody@127.0.0.1:1/none").ready(lambda: None)
 
 
 def test_what_the_platform_refuses_is_the_sentence_of_the_demo(tmp_path: Path):

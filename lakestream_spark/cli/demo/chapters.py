@@ -25,6 +25,7 @@ QUERY: Final = (
 )
 _ACKNOWLEDGED_S: Final = 60.0
 _COMMITTED_S: Final = 300.0
+_REPLAYED_S: Final = 300.0
 _POLL_S: Final = 0.1
 _WIDTH: Final = 11
 
@@ -80,49 +81,69 @@ def committed(stage: Stage) -> Told:
 
 async def _in_table(stage: Stage, name: str) -> None:
     """Until the table end of the topic has moved since the start."""
+    check = stage.deadline(f"no row of {name} was committed", _COMMITTED_S)
     async with metadata_of(stage.settings) as metadata:
         topic = await metadata.topics.get(name)
-        ends = 0
-
-        def look() -> bool:
-            return ends > stage.before[name].in_table
-
-        deadline = stage.clockwork.at_s + _COMMITTED_S
-        while not look():
+        while True:
             ends = sum((await metadata.backlog.table_ends(topic.id)).values())
+            if ends > stage.before[name].in_table:
+                return
             for problem in await metadata.problems.list(topic.id):
                 raise RedTable(problem.sentence, remedy=problem.remedy)
-            stage.check()
-            if stage.clockwork.at_s > deadline:
-                stage.wait_for(look, f"no row of {name} was committed", 0)
+            check()
             await asyncio.sleep(_POLL_S)
 
 
 def queried(stage: Stage) -> Told:
-    """The answer must have every order that was acknowledged before the question."""
-    least = stage.before[ORDERS].records + stage.traffic.acknowledged[ORDERS]
-    query = "\n".join(QUERY)
-    installation = installation_of(stage.settings)
-    with answer(installation, query) as found:
+    """The answer must have every order that this run got acknowledged before the question."""
+    least = stage.traffic.acknowledged[ORDERS]
+    begins = {part: at for (topic, part), at in stage.traffic.begins.items() if topic == ORDERS}
+    with answer(installation_of(stage.settings), asked(begins)) as found:
         rows = [row for batch in found.batches for row in batch.to_pylist()]
-    counted = sum(row["orders"] for row in rows)
-    if counted < least:
-        raise Corrupt("SQL misses acknowledged records", expected=least, actual=counted)
+    counted = check_counts(rows, least)
     text = f"by SQL, table and tail as one, fields out of the JSON: {counted:,} orders, each once"
-    return Told(text, [*QUERY, "", *_across(rows)])
+    return Told(text, [*QUERY, "", *across(rows)])
 
 
-def _across(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def asked(begins: Mapping[int, int]) -> str:
+    """The query, and beside each row of its answer what the orders of the same moment come to:
+    how many offsets they have, and how many of those lie where this run began or behind that."""
+    own = " OR ".join(f"(__partition = {part} AND __offset >= {at})" for part, at in begins.items())
+    return (
+        f"SELECT * FROM ({' '.join(QUERY)}) CROSS JOIN ("
+        "SELECT count(DISTINCT (__partition, __offset)) AS offsets, "
+        f"count(DISTINCT (__partition, __offset)) FILTER (WHERE {own or 'false'}) AS own "
+        "FROM orders) ORDER BY orders DESC"
+    )
+
+
+def check_counts(rows: Sequence[Mapping[str, Any]], least: int) -> int:
+    """How many orders there are; raises when one is there twice or `least` of this run are not."""
+    counted: int = sum(row["orders"] for row in rows)
+    offsets, own = (rows[0]["offsets"], rows[0]["own"]) if rows else (0, 0)
+    if counted != offsets:
+        raise Corrupt("SQL has not each record once", rows=counted, offsets=offsets)
+    if own < least:
+        raise Corrupt("SQL misses acknowledged records of this run", expected=least, actual=own)
+    return counted
+
+
+def across(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """A column for each row: there are few, and lines are precious."""
     return [
-        f"{name:<8}" + "".join(f"{row[name]:>{_WIDTH}{form}}" for row in rows)
+        f"{name:<8}" + "".join(f"{_cell(row[name], form):>{_WIDTH}}" for row in rows)
         for name, form in (("currency", ""), ("orders", ","), ("revenue", ",.2f"))
     ]
 
 
+def _cell(value: Any, form: str) -> str:
+    return "NULL" if value is None else format(value, form)
+
+
 def replayed(stage: Stage) -> Told:
     wanted = in_tables(stage.settings, (ORDERS, PAYMENTS))
-    found = replay(stage.listening.kafka, wanted, dict(stage.traffic.digests), stage.check)
+    check = stage.deadline("the replay did not come to its end", _REPLAYED_S)
+    found = replay(stage.listening.kafka, wanted, dict(stage.traffic.digests), check)
     return Told(
         f"{found.records:,} records from offset {found.first_offset} on out of Parquet, by a new "
         f"consumer group; {found.compared:,} of them are byte for byte what was sent"
@@ -134,8 +155,10 @@ def verified(stage: Stage) -> Told:
     found = [run_verify(stage.settings, name, Asked()) for name in (ORDERS, PAYMENTS)]
     rows = sum(part.rows for each in found for part in each.partitions)
     files = sum(each.looked.files for each in found)
+    erased = sum(hole.offsets for each in found for part in each.partitions for hole in part.holes)
+    missing = f"no offset missing but {erased:,} erased, none" if erased else "no offset missing or"
     return Told(
-        f"stream and table are one: {rows:,} rows in {files} files, no offset missing or twice, "
+        f"stream and table are one: {rows:,} rows in {files} files, {missing} twice, "
         "checksums right"
     )
 

@@ -1,8 +1,8 @@
 """A new consumer group reads the topics from their beginning to where their tables end.
 
 What always holds: the table ends are asked for before the first record is, so whatever lies below
-them has left the WAL and comes out of Parquet; each offset must come once, in order, and a record
-that this demo sent must be what it sent.
+them has left the WAL and comes out of Parquet; offsets come in order, each at most once; what was
+erased before leaves a hole, but a record that this demo sent must come, and be what it sent.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -70,44 +70,77 @@ def replay(
         "group.id": group,
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
+        # What was erased just below the end of a partition is followed by nothing else.
+        "enable.partition.eof": True,
         "log_level": 0,
     }
-    expected = {partition: each.first for partition, each in wanted.items()}
-    records = compared = 0
+    course = Course(wanted, digests)
     with closing(Consumer(config)) as consumer:
         consumer.subscribe(sorted({topic for topic, _ in wanted}))
         for message in _messages(consumer, check):
-            partition = (str(message.topic()), message.partition() or 0)
-            offset = message.offset() or 0
-            if partition in wanted and offset < wanted[partition].next:
-                if offset != expected[partition]:
-                    facts = {"expected": expected[partition], "actual": offset}
-                    raise Corrupt(f"a replay of {partition[0]} left its order", **facts)
-                expected[partition] = offset + 1
-                records += 1
-                compared += _is_known(message, digests)
-            if all(expected[each] == wanted[each].next for each in wanted):
+            place = Place(str(message.topic()), message.partition() or 0, message.offset() or 0)
+            if message.error() is None:
+                course.take(place, digest(message.key(), message.value(), message.headers()))
+            else:
+                course.reach(place)
+            if course.is_over:
                 break
-        ends = [TopicPartition(name, number, end) for (name, number), end in expected.items()]
+        ends = [TopicPartition(*partition, each.next) for partition, each in wanted.items()]
         consumer.commit(offsets=ends, asynchronous=False)
     first = min((each.first for each in wanted.values()), default=0)
-    return Replayed(group, records, compared, first)
+    return Replayed(group, course.records, course.compared, first)
+
+
+class Course:
+    """How far a replay has come in each partition, and whether it came there lawfully."""
+
+    def __init__(self, wanted: Mapping[Partition, Range], digests: Mapping[Place, bytes]) -> None:
+        self._wanted = wanted
+        self._digests = digests
+        self._next = {partition: each.first for partition, each in wanted.items()}
+        self.records = 0
+        self.compared = 0
+
+    @property
+    def is_over(self) -> bool:
+        return all(self._next[each] == self._wanted[each].next for each in self._wanted)
+
+    def take(self, place: Place, found: bytes) -> None:
+        """A record with this digest has come; raises `Corrupt` if it should not have."""
+        self.reach(place)
+        partition = (place.topic, place.partition)
+        if partition not in self._wanted or place.offset >= self._wanted[partition].next:
+            return
+        known = self._digests.get(place)
+        if known is not None and known != found:
+            raise Corrupt("a record did not come back as it was sent", **place._asdict())
+        self._next[partition] = place.offset + 1
+        self.records += 1
+        self.compared += known is not None
+
+    def reach(self, place: Place) -> None:
+        """Nothing comes before this place any more; raises `Corrupt` if something should have."""
+        partition = (place.topic, place.partition)
+        if partition not in self._wanted:
+            return
+        expected = self._next[partition]
+        if place.offset < expected:
+            facts = {"expected": expected, "actual": place.offset}
+            raise Corrupt(f"a replay of {place.topic} left its order", **facts)
+        self._next[partition] = min(place.offset, self._wanted[partition].next)
+        for offset in range(expected, self._next[partition]):
+            missed = place._replace(offset=offset)
+            if missed in self._digests:
+                raise Corrupt("a record that was sent did not come back", **missed._asdict())
 
 
 def _messages(consumer: Consumer, check: Callable[[], None]) -> Iterator[Message]:
+    """Records, and the ends of partitions as messages with that error."""
     while True:
         check()
         for message in consumer.consume(_AT_ONCE, 0.2):
             error = message.error()
-            if error is None:
+            if error is None or error.code() == KafkaError._PARTITION_EOF:
                 yield message
-            elif error.code() != KafkaError._PARTITION_EOF and not error.retriable():
+            elif not error.retriable():
                 raise Rejected(f"the broker refuses to go on: {error.str()}")
-
-
-def _is_known(message: Message, digests: Mapping[Place, bytes]) -> bool:
-    place = Place(str(message.topic()), message.partition() or 0, message.offset() or 0)
-    known = digests.get(place)
-    if known is not None and known != digest(message.key(), message.value(), message.headers()):
-        raise Corrupt("a record did not come back as it was sent", **place._asdict())
-    return known is not None

@@ -68,12 +68,21 @@ class Stage:
 
     def wait_for(self, condition: Callable[[], bool], what: str, within_s: float) -> None:
         """Until the condition holds; raises `Unavailable` when it does not come true in time."""
-        deadline = time.monotonic() + within_s
+        check = self.deadline(what, within_s)
         while not condition():
-            self.check()
-            if time.monotonic() > deadline:
-                raise Unavailable(f"{what} within {within_s:.0f} s: see {self.platform.log}")
+            check()
             self.clockwork.stop.wait(_LOOK_S)
+
+    def deadline(self, what: str, within_s: float) -> Callable[[], None]:
+        """A `check` that raises `Unavailable` as well once so much time is over."""
+        ends_at = time.monotonic() + within_s
+
+        def check() -> None:
+            self.check()
+            if time.monotonic() > ends_at:
+                raise Unavailable(f"{what} within {within_s:.0f} s: see {self.platform.log}")
+
+        return check
 
     def _show(self, trouble: str) -> None:
         """Each kind once: the log has them all."""

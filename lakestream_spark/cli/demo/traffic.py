@@ -50,6 +50,8 @@ class Traffic:
         self.sent: Counter[str] = Counter()
         self.acknowledged: Counter[str] = Counter()
         self.first: FirstAnswer | None = None
+        self.begins: dict[tuple[str, int], int] = {}
+        """The first offset of each partition that a record of this traffic got."""
         self.digests: dict[Place, bytes] = {}
         """Of the first records that were acknowledged."""
         self._refused: str | None = None
@@ -125,6 +127,8 @@ class Traffic:
     def _remember(self, record: Record, message: Message, seconds: float) -> None:
         place = Place(record.topic, message.partition() or 0, message.offset() or 0)
         self.first = self.first or FirstAnswer(place, seconds)
+        # Before the count: whoever reads the count first finds where all of them are.
+        self.begins.setdefault((place.topic, place.partition), place.offset)
         self.acknowledged[record.topic] += 1
         if len(self.digests) < _REMEMBERED:
             self.digests[place] = digest(record.key, record.value, record.headers)

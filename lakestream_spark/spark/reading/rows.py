@@ -5,11 +5,12 @@
 
 What always holds: where an offset lies is looked up when it is read, so a piece may change from the
 WAL into the table under the reader; rows come in offset order; an offset is left out only if it has
-no row below the ends of the snapshot that is read, or is of a batch that cannot be decoded.
+no row below the ends of the snapshot that is read, or is of a batch that cannot be decoded. What is
+decoded is handed on before more is, so memory does not depend on how far batches decompress.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -59,9 +60,9 @@ class RowReader:
 
 
 class _Found(NamedTuple):
-    """Rows from an offset on, all there are before `next`."""
+    """Rows from an offset on, all there are before `next`; to be gone through once."""
 
-    rows: pa.Table | None
+    rows: Iterable[pa.Table]
     next: int
 
 
@@ -77,8 +78,7 @@ class _Source:
         tries = 0
         while piece.first < piece.next:
             found = self._next(piece, fail_on_data_loss)
-            if found.rows is not None and len(found.rows):
-                yield found.rows
+            yield from filter(len, found.rows)
             # It goes into the table between two looks once at most, and files are gone seldom.
             tries = 0 if found.next > piece.first else tries + 1
             if tries >= _TRIES:
@@ -94,7 +94,7 @@ class _Source:
                 raise
             event(_log, logging.WARNING, "records are lost and left out", error=error)
             after = self._table.after_file if in_table else self._after_extent
-            return _Found(None, after(piece))
+            return _Found((), after(piece))
 
     def _is_in_table(self, piece: Piece) -> bool:
         if piece.first < self._table.known_end(piece):
@@ -116,11 +116,13 @@ class _Source:
                 self._opened.wal.read(place, piece.first, max_bytes, for_table=True)
             )
         except OffsetOutOfRange:
-            return _Found(None, piece.first)  # The table has it by now.
-        decoded = [each.table for each in rows_of(piece.partition, [Chunk(read.data)])]
+            return _Found((), piece.first)  # The table has it by now.
         following = min(read.next_offset, piece.next)
-        rows = pa.concat_tables(decoded).select(self._columns) if decoded else None
-        return _Found(None if rows is None else _between(rows, piece.first, following), following)
+        return _Found(self._decoded(piece, Chunk(read.data), following), following)
+
+    def _decoded(self, piece: Piece, chunk: Chunk, following: int) -> Iterator[pa.Table]:
+        for each in rows_of(piece.partition, [chunk]):
+            yield _between(each.table.select(self._columns), piece.first, following)
 
     def _after_extent(self, piece: Piece) -> int:
         """The end of the extent that cannot be read, or of the piece when there is none."""
@@ -155,7 +157,7 @@ class _Table:
             plan = self._newer(piece)
         end = min(piece.next, plan.end(piece.partition))
         if piece.first >= end:
-            return _Found(None, piece.first)
+            return _Found((), piece.first)
         try:
             return self._block(plan, piece, end)
         except FileNotFoundError as error:
@@ -164,7 +166,7 @@ class _Table:
                 raise Corrupt(sentence, **_of(piece)) from error
             # The snapshot has expired since it was planned: the newest one has its rows.
             event(_log, logging.INFO, "a file of the table is gone", error=error)
-            return _Found(None, piece.first)
+            return _Found((), piece.first)
 
     def after_file(self, piece: Piece) -> int:
         """The end of the file that cannot be read, or of the piece when there is none."""
@@ -179,17 +181,16 @@ class _Table:
     def _block(self, plan: Plan, piece: Piece, end: int) -> _Found:
         found = self._shelf.at_or_after(plan, piece.partition, piece.first)
         if found is None:
-            return _Found(None, end)
+            return _Found((), end)
         number = found.section.find(piece.first)
         if number is None:
-            return _Found(None, min(end, found.section.last + 1))
+            return _Found((), min(end, found.section.last + 1))
         rows, first, after = found.section.load(number)
         following = min(end, after)
         if first >= end:
-            return _Found(None, end)
-        return _Found(
-            _between(in_order(rows).select(self._columns), piece.first, following), following
-        )
+            return _Found((), end)
+        own = _between(in_order(rows).select(self._columns), piece.first, following)
+        return _Found((own,), following)
 
     def _newer(self, piece: Piece) -> Plan:
         if piece.topic_id not in self._topics:

@@ -6,7 +6,8 @@ meanwhile offsets below the ends of the plan before are read by that one, whose 
 there, until a minute after it was last known to be the newest; nobody reads by an older one. A look
 goes on when its askers give up, and its outcome is theirs when they come again. A metadata file
 that is already planned is not planned again; an outage of the catalog does not take a plan away
-that was good a moment ago, because nobody can have changed the table through it.
+that was good a moment ago, because nobody can have changed the table through it; nor does a newest
+metadata file that is damaged, because the way to mend it leads to the state before it.
 """
 
 import threading
@@ -19,7 +20,7 @@ from typing import Final
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from lakestream_spark.core.errors import LostFile, Unavailable
+from lakestream_spark.core.errors import LostFile, RedTable, Unavailable
 from lakestream_spark.core.ids import TopicId
 from lakestream_spark.history.about import NEWEST, SnapshotFact, Snapshots
 from lakestream_spark.history.look import Look
@@ -163,12 +164,12 @@ class TopicPlan:
         return self._look
 
     def _awaited(self, look: Look[Plan], otherwise: Plan | None) -> Plan:
-        """`otherwise` is good enough when the catalog does not answer."""
+        """`otherwise` is good enough when nothing newer can be told of the table."""
         self._wait_for(look)
         try:
             return look.result()
-        except Unavailable:
-            if otherwise is None:
+        except (Unavailable, RedTable) as error:
+            if otherwise is None or not _tells_nothing(error):
                 raise
             return otherwise
 
@@ -182,9 +183,10 @@ class TopicPlan:
         """In the thread of a look."""
         try:
             plan = self._load()
-        except Unavailable:
-            with self._lock:
-                self._looked_at = began
+        except (Unavailable, RedTable) as error:
+            if _tells_nothing(error):
+                with self._lock:
+                    self._looked_at = began
             raise
         with self._lock:
             self._plan, self._looked_at, self._told_at = plan, began, began
@@ -234,6 +236,11 @@ class TopicPlan:
             raise
         except OUTAGES as error:
             raise Unavailable(f"the manifests cannot be read: {error!r}") from error
+
+
+def _tells_nothing(error: Unavailable | RedTable) -> bool:
+    """Whether nobody knows what the newest rows are; a snapshot that is to blame has wrong ones."""
+    return isinstance(error, Unavailable) or error.facts.get("snapshot_id") is None
 
 
 def _snapshots(table: Table) -> Snapshots:

@@ -10,7 +10,7 @@ from pyiceberg.io import FileIO
 from pyiceberg.manifest import ManifestEntry, ManifestFile
 from pyiceberg.table import Table
 
-from lakestream_spark.core.errors import Unavailable
+from lakestream_spark.core.errors import RedTable, Unavailable
 from lakestream_spark.history import plans as module
 from lakestream_spark.history.plans import TopicPlan
 from lakestream_spark.history.tally import Tally, Timed
@@ -99,6 +99,46 @@ def test_a_catalog_that_is_silent_takes_no_plan_away_and_lets_nobody_go_beyond_i
     with pytest.raises(Unavailable):
         plans.newer()
     assert plans.newer().end(0) == 3
+
+
+def test_a_damaged_metadata_file_takes_no_plan_away_and_lets_nobody_go_beyond_it(
+    tables: StreamCatalog, topic: Topic, files: TableFiles, two_rows: None
+) -> None:
+    now, asked = [100.0], Slow(tables)
+    plans = plan_of(asked, files, now)
+    known = plans.current()
+    append_rows(tables, files, rows(2, [b"c"]), start=2, end=3)
+    newest = Path(metadata_file(tables, files))
+    whole = newest.read_bytes()
+    newest.write_bytes(whole[: len(whole) // 2])
+    for _ in range(3):
+        now[0] += 70
+        assert plans.current() is known
+        assert plans.current() is known
+    assert asked.asked == 4, "one look each time, and not one for every reader"
+    with pytest.raises(RedTable, match="is damaged"):
+        plans.newer()
+    with pytest.raises(RedTable, match="is damaged"):
+        plan_of(Told(tables), files).current()
+    newest.write_bytes(whole)
+    assert plans.newer().end(0) == 3
+
+
+def metadata_file(tables: StreamCatalog, files: TableFiles) -> str:
+    table = tables._catalog.load_table(files.layout.identifier)
+    return table.metadata_location.removeprefix("file://")
+
+
+def test_a_snapshot_that_is_to_blame_takes_the_plan_away(
+    tables: StreamCatalog, topic: Topic, files: TableFiles, two_rows: None
+) -> None:
+    now, told = [100.0], Told(tables)
+    plans = plan_of(told, files, now)
+    plans.current()
+    now[0] += 10
+    told.first = [RedTable("the deletes cannot be applied", snapshot_id=7, remedy="rewrite")]
+    with pytest.raises(RedTable, match="cannot be applied"):
+        plans.current()
 
 
 class Slow(Told):

@@ -15,7 +15,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
+from typing import Final, TypeAlias
 
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
@@ -40,6 +40,9 @@ _OLDEST_S: Final = 60.0
 _MAX_TOPICS: Final = 256
 _TRIES: Final = 5
 
+Wait: TypeAlias = Callable[[Look[Plan], float | None], bool]
+"""Whether a look came to an end in so many seconds."""
+
 
 class Plans:
     """Opens the catalog ahead, or else when it is first asked."""
@@ -50,10 +53,12 @@ class Plans:
         clock: Callable[[], float] = time.monotonic,
         tally: Tally | None = None,
         patience_s: float | None = None,
+        wait: Wait = Look.ended,
     ) -> None:
         self._spec = spec
         self._patience_s = patience_s
         """Whoever waits longer for a plan gets a retriable error."""
+        self._wait = wait
         self._tally = tally or Tally()
         self._clock = clock
         self._lock = threading.Lock()
@@ -73,8 +78,9 @@ class Plans:
             layout = catalog.layout(topic_id, name, config)
             found = self._topics.get(topic_id)
             if found is None or found.layout != layout:
-                found = TopicPlan(catalog, layout, self._clock, self._tally, self._patience_s)
-                self._topics[topic_id] = found
+                found = self._topics[topic_id] = TopicPlan(
+                    catalog, layout, self._clock, self._tally, self._patience_s, self._wait
+                )
             self._topics.move_to_end(topic_id)
             while len(self._topics) > _MAX_TOPICS:
                 self._topics.popitem(last=False)
@@ -104,9 +110,11 @@ class TopicPlan:
         clock: Callable[[], float],
         tally: Tally,
         patience_s: float | None = None,
+        wait: Wait = Look.ended,
     ) -> None:
         self.layout = layout
         self._patience_s = patience_s
+        self._wait = wait
         self._tally = tally
         self._catalog = catalog
         self._clock = clock
@@ -135,7 +143,7 @@ class TopicPlan:
             return self._awaited(look, plan)
         if age < _WAIT_AFTER_S and not is_begun:
             return plan
-        if look.ended(max(0.0, look.began + _WAIT_AFTER_S - now)):
+        if self._wait(look, max(0.0, look.began + _WAIT_AFTER_S - now)):
             return self._awaited(look, plan)
         return plan
 
@@ -174,7 +182,7 @@ class TopicPlan:
             return otherwise
 
     def _wait_for(self, look: Look[Plan]) -> None:
-        if not look.ended(self._patience_s):
+        if not self._wait(look, self._patience_s):
             raise Unavailable(
                 "the newest snapshot of the table is still being looked at", table=self.table
             )

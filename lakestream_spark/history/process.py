@@ -20,6 +20,10 @@ from lakestream_spark.history.sender import Sender
 _NICE: Final = 10
 _PATIENCE_S: Final = 20.0
 """Less than a broker waits for an answer, so that it hears what the matter is."""
+_LEAST_AT_WORK: Final = 4
+"""More than cores: some of them wait for a store."""
+_THREADS: Final = 256
+"""Most of them are never started: only those who wait for a long look at a table are many."""
 
 
 class _WithoutPandas(MetaPathFinder):
@@ -43,6 +47,7 @@ def main() -> None:
 
     from lakestream_spark.history.reader import TableReader
     from lakestream_spark.history.server import Server, receive
+    from lakestream_spark.history.turns import Turns
 
     # A read is decoded in its own thread; several of them share the cores.
     pa.set_cpu_count(1)
@@ -52,10 +57,13 @@ def main() -> None:
     frame = receive(sock)
     if frame is not None:
         start = Start.from_body(frame[1])
-        reader = TableReader(start.spec, start.memory_bytes, patience_s=_PATIENCE_S)
+        turns = Turns(working=max(_LEAST_AT_WORK, os.cpu_count() or 1), threads=_THREADS)
+        reader = TableReader(
+            start.spec, start.memory_bytes, patience_s=_PATIENCE_S, wait=turns.ended
+        )
         # Beside the server: a catalog that does not answer keeps no question from being heard.
         threading.Thread(target=reader.open_ahead, name="open-catalog", daemon=True).start()
-        Server(sock, sender, reader).run()
+        Server(sock, sender, reader, turns).run()
     # Threads may still read for a broker that is gone.
     os._exit(0)
 

@@ -15,9 +15,10 @@ from lakestream_spark.history.about import TableFacts
 from lakestream_spark.history.ahead import ReadAhead, Upcoming
 from lakestream_spark.history.answer import AnswerBuilder, batches_in
 from lakestream_spark.history.blocks import Block, BlockCache, Source
+from lakestream_spark.history.look import Look
 from lakestream_spark.history.messages import Question
 from lakestream_spark.history.plan import Plan
-from lakestream_spark.history.plans import Plans, TopicPlan
+from lakestream_spark.history.plans import Plans, TopicPlan, Wait
 from lakestream_spark.history.sections import RowBlock
 from lakestream_spark.history.shelf import Found, Shelf
 from lakestream_spark.history.tally import Counted, Tally
@@ -57,10 +58,15 @@ class TableReader:
     """All tables of a catalog; every call blocks, and may come from any thread."""
 
     def __init__(
-        self, spec: CatalogSpec, memory_bytes: int, *, patience_s: float | None = None
+        self,
+        spec: CatalogSpec,
+        memory_bytes: int,
+        *,
+        patience_s: float | None = None,
+        wait: Wait = Look.ended,
     ) -> None:
         self.tally: Final = Tally()
-        self._plans = Plans(spec, tally=self.tally, patience_s=patience_s)
+        self._plans = Plans(spec, tally=self.tally, patience_s=patience_s, wait=wait)
         self._shelf = Shelf(memory_bytes // _SECTIONS_SHARE, self.tally)
         self._blocks = BlockCache(memory_bytes // _BLOCKS_SHARE)
         self._ahead = ReadAhead(self._blocks, self._upcoming, _packed, self.tally)

@@ -1,10 +1,8 @@
 """Answers the questions of one broker over a socket: many at once, each in a thread."""
 
-import os
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
 
 from lakestream_spark.core.errors import LakestreamError
 from lakestream_spark.history.messages import (
@@ -18,27 +16,31 @@ from lakestream_spark.history.messages import (
 from lakestream_spark.history.reader import TableReader
 from lakestream_spark.history.sender import Sender
 from lakestream_spark.history.tally import Timed
-
-_MIN_THREADS: Final = 4
-"""More than cores: some of them wait for a store."""
+from lakestream_spark.history.turns import Turns
 
 
 class Server:
     """Answers the questions of one socket until it ends."""
 
-    def __init__(self, sock: socket.socket, sender: Sender, reader: TableReader) -> None:
+    def __init__(
+        self, sock: socket.socket, sender: Sender, reader: TableReader, turns: Turns
+    ) -> None:
         self._sock = sock
         self._sender = sender
         self._reader = reader
+        self._turns = turns
 
     def run(self) -> None:
-        threads = max(_MIN_THREADS, os.cpu_count() or 1)
-        pool = ThreadPoolExecutor(threads, thread_name_prefix="history")
+        pool = ThreadPoolExecutor(self._turns.threads, thread_name_prefix="history")
         while (frame := receive(self._sock)) is not None:
             number, body = frame
             pool.submit(self._answer, number, Question.from_body(body), time.monotonic())
 
     def _answer(self, number: int, question: Question, came_at: float) -> None:
+        with self._turns.taken():
+            self._answer_now(number, question, came_at)
+
+    def _answer_now(self, number: int, question: Question, came_at: float) -> None:
         tally = self._reader.tally
         tally.took(Timed.QUEUE, time.monotonic() - came_at)
         try:

@@ -1,10 +1,11 @@
 """A plan: which files to read for an offset, as of one metadata file of the table."""
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from pyiceberg.io import FileIO
 
@@ -24,6 +25,27 @@ class FileSpan(NamedTuple):
     files: tuple[PlannedFile, ...]
 
 
+class _ByPartition(NamedTuple):
+    """Files by the one partition that they are of; those over several partitions are apart."""
+
+    own: Mapping[int, Sequence[PlannedFile]]
+    shared: Sequence[PlannedFile]
+
+    @classmethod
+    def of(cls, files: Iterable[PlannedFile]) -> Self:
+        own: defaultdict[int, list[PlannedFile]] = defaultdict(list)
+        shared: list[PlannedFile] = []
+        for file in files:
+            first, last = file.partitions
+            (own[first] if first == last else shared).append(file)
+        return cls(dict(own), shared)
+
+    def files(self, partition: int) -> list[PlannedFile]:
+        """All that may hold rows of the partition."""
+        shared = (f for f in self.shared if f.partitions[0] <= partition <= f.partitions[1])
+        return [*self.own.get(partition, ()), *shared]
+
+
 @dataclass(slots=True, kw_only=True)
 class Plan:
     """The files of a snapshot with the ends that came from the same metadata file."""
@@ -37,7 +59,12 @@ class Plan:
     deleted: Mapping[str, Longs]
     table: str = ""
     snapshots: Snapshots = NO_SNAPSHOTS
-    _spans: dict[int, list[FileSpan]] = field(default_factory=dict)
+    _files: _ByPartition = field(init=False, repr=False)
+    _spans: dict[int, list[FileSpan]] = field(init=False, repr=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # Once for all partitions: each of them would go through all files by itself.
+        self._files = _ByPartition.of(self.data)
 
     def end(self, partition: int) -> int:
         return self.ends.get(partition, 0)
@@ -46,7 +73,7 @@ class Plan:
         """All files that may hold rows of the partition, in the order of their offsets."""
         known = self._spans.get(partition)
         if known is None:
-            own = (f for f in self.data if f.partitions[0] <= partition <= f.partitions[1])
+            own = self._files.files(partition)
             # Two threads that come here at once find the same.
             known = self._spans[partition] = [
                 FileSpan(*around, files) for around, files in overlapping(own, _OFFSETS)

@@ -35,6 +35,7 @@ class PlannedFile(NamedTuple):
     newest_micros: int | None
     """No row has a later time; None when the file does not tell, or has rows without a time."""
     size: int = 0
+    row_groups: int = 1
 
 
 class Deletes(NamedTuple):
@@ -124,6 +125,7 @@ def _planned(file: DataFile) -> PlannedFile:
         offsets=Bounds(_bound(lower, _OFFSET_ID, 0), _bound(upper, _OFFSET_ID, _LAST_OFFSET)),
         newest_micros=newest if nulls == 0 and _TIMESTAMP_ID in upper else None,
         size=file.file_size_in_bytes,
+        row_groups=len(file.split_offsets or [0]),
     )
 
 

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final, NamedTuple, Self
@@ -85,6 +85,16 @@ class Plan:
         spans = self.spans(partition)
         at = bisect_left(spans, offset, key=attrgetter("last"))
         return spans[at] if at < len(spans) else None
+
+    def files_between(self, partition: int, first: int, following: int) -> Iterator[PlannedFile]:
+        """Those that may hold rows of the offsets [first, following)."""
+        spans = self.spans(partition)
+        for span in spans[bisect_left(spans, first, key=attrgetter("last")) :]:
+            if span.first >= following:
+                return
+            for file in span.files:
+                if file.offsets.first < following and file.offsets.last >= first:
+                    yield file
 
     def deletes_of(self, path: str) -> int | None:
         """What tells these deletes of a file's rows from any others; None when there are none."""

@@ -26,6 +26,7 @@ from lakestream_spark.history.times import TimeSearch
 from lakestream_spark.kafka.codecs import Codec
 from lakestream_spark.kafka.records import TimestampedOffset
 from lakestream_spark.metadata.topic_config import TopicConfig
+from lakestream_spark.metadata.topics import Topic
 from lakestream_spark.table.arrow_rows import batches_of
 from lakestream_spark.table.columns import OFFSET
 from lakestream_spark.table.outage import OUTAGES
@@ -110,6 +111,10 @@ class TableReader:
         """What the table's newest lawful snapshot holds, and the snapshots before it."""
         plan = self._topic(question).current()
         return TableFacts.of(plan.table, [file.size for file in plan.data], plan.snapshots)
+
+    def newest_plan(self, topic: Topic) -> Plan:
+        """The files of the topic's table as it is now; raises `Unavailable` when it has none."""
+        return self._plans.of(topic.id, topic.name, dict(topic.config)).newer()
 
     def _times(self, plan: Plan, question: Question) -> TimeSearch:
         place = (question.partition, question.offset)

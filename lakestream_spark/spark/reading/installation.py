@@ -1,4 +1,8 @@
-"""An installation as a value, and opened: its metadata store, its WAL stores and its catalog."""
+"""An installation as a value, and opened: its metadata store, its WAL stores and its catalog.
+
+What always holds: of each table there is one plan for all its partitions, for as long as the
+installation is open; a new snapshot adds what is new in it.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,6 +21,8 @@ from lakestream_spark.wal.reader import WalReader
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
+    from lakestream_spark.history.plan import Plan
+    from lakestream_spark.history.reader import TableReader
     from lakestream_spark.table.iceberg import StreamCatalog
 
 _SEARCH_BYTES: Final = 16 * 1024 * 1024
@@ -47,6 +53,7 @@ class Opened:
         self.wal = WalReader(self.metadata.extents, stores, WalCache(0))
         self._catalog_spec = installation.catalog
         self._catalog: StreamCatalog | None = None
+        self._reader: TableReader | None = None
 
     def lawful_table(self, topic: Topic) -> "Table | None":
         """The topic's table as of its newest lawful snapshot, with the ends that go with it."""
@@ -64,16 +71,17 @@ class Opened:
         """The first row of the table among these offsets that is at or after the time."""
         # Here and not above: as in `_tables`.
         from lakestream_spark.history.messages import Question
-        from lakestream_spark.history.reader import TableReader
 
         question = Question.at_time(topic, partition, timestamp_ms, offsets)
-        reader = TableReader(self._catalog_spec, _SEARCH_BYTES)
-        try:
-            return reader.at_time(question)
-        finally:
-            reader.close()
+        return self._history().at_time(question)
+
+    def plan(self, topic: Topic) -> "Plan":
+        """The files of the topic's table as it is now; raises `Unavailable` when it has none."""
+        return self._history().newest_plan(topic)
 
     def close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
         if self._catalog is not None:
             self._catalog.close()
         self.loop.run(self.metadata.close())
@@ -86,3 +94,11 @@ class Opened:
 
             self._catalog = StreamCatalog.open(self._catalog_spec)
         return self._catalog
+
+    def _history(self) -> "TableReader":
+        if self._reader is None:
+            # Here and not above: as in `_tables`.
+            from lakestream_spark.history.reader import TableReader
+
+            self._reader = TableReader(self._catalog_spec, _SEARCH_BYTES)
+        return self._reader

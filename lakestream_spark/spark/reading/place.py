@@ -119,26 +119,43 @@ def _at_snapshot(opened: Opened, place: AtSnapshot, log: TopicLog) -> TopicPosit
 
 
 def _at_time(opened: Opened, place: AtTime, log: TopicLog) -> TopicPosition:
+    """Partition by partition in the table, then in the WAL, then in what went past both."""
+    in_table = _InTable(opened, place, log.topic)
+    found = {
+        partition: in_table.first(partition, range(ends.log_start, ends.table_end))
+        for partition, ends in log.borders.items()
+    }
+    missing = [partition for partition, first in found.items() if first is None]
+    found |= {partition: _in_wal(opened, place, log, partition) for partition in missing}
+    # Once for all of them, and after the last search.
+    now = opened.loop.run(opened.metadata.tables.ends(log.topic.id)) if missing else {}
+    for partition in missing:
+        begin = max(log.borders[partition].table_end, now[partition].log_start)
+        moved = in_table.first(partition, range(begin, now[partition].table_end))
+        found[partition] = moved or found[partition]
+
     def offset(partition: int, ends: PartitionEnds) -> int:
-        found = _first_at(opened, place, log, partition, ends)
-        return ends.last_stable if found is None else found.offset
+        first = found[partition]
+        return ends.last_stable if first is None else first.offset
 
     return log.position(offset)
 
 
-def _first_at(
-    opened: Opened, place: AtTime, log: TopicLog, partition: int, ends: PartitionEnds
-) -> TimestampedOffset | None:
-    def in_table(offsets: range) -> TimestampedOffset | None:
+class _InTable(NamedTuple):
+    """A search in a topic's table."""
+
+    opened: Opened
+    place: AtTime
+    topic: Topic
+
+    def first(self, partition: int, offsets: range) -> TimestampedOffset | None:
         if not offsets:
             return None
-        return opened.in_history(log.topic, partition, place.timestamp_ms, offsets)
+        return self.opened.in_history(self.topic, partition, self.place.timestamp_ms, offsets)
 
-    found = in_table(range(ends.log_start, ends.table_end))
-    if found is not None:
-        return found
+
+def _in_wal(
+    opened: Opened, place: AtTime, log: TopicLog, partition: int
+) -> TimestampedOffset | None:
     where = TopicPartition(log.topic.id, partition)
-    behind = opened.loop.run(opened.wal.offset_for_timestamp(where, place.timestamp_ms))
-    now = opened.loop.run(opened.metadata.tables.ends(log.topic.id))[partition]
-    # What went into the table meanwhile, past both searches.
-    return in_table(range(max(ends.table_end, now.log_start), now.table_end)) or behind
+    return opened.loop.run(opened.wal.offset_for_timestamp(where, place.timestamp_ms))

@@ -6,7 +6,6 @@ table has outlive the log start.
 """
 
 import logging
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -20,7 +19,7 @@ from lakestream_spark.spark.reading.position import Position, TopicPosition, beg
 from lakestream_spark.wal.ports import PartitionEnds
 
 if TYPE_CHECKING:
-    from pyiceberg.table import Table
+    from lakestream_spark.history.plan import Plan
 
 _log: Final = logging.getLogger(__name__)
 
@@ -81,7 +80,7 @@ def _pieces(
     if not ranges:
         return
     old = [each for each in ranges if each.first < log.borders[each.partition].table_end]
-    files = _file_weights(opened.lawful_table(log.topic), old) if old else {}
+    files = _file_weights(opened.plan(log.topic), old) if old else {}
     sizes = opened.loop.run(opened.metadata.topics.wal_bytes([log.topic.id]))
     for whole in ranges:
         borders = log.borders[whole.partition]
@@ -109,23 +108,12 @@ def _check_beginning(
         )
 
 
-def _file_weights(table: "Table | None", old: Sequence[Piece]) -> Mapping[int, list[Weight]]:
+def _file_weights(plan: "Plan", old: Sequence[Piece]) -> Mapping[int, list[Weight]]:
     """The files of the table that may hold rows of the ranges, by partition."""
-    # Here and not above: see `Opened`.
-    from lakestream_spark.table.columns import OFFSET
-    from lakestream_spark.table.file_offsets import bounds
-
-    found: dict[int, list[Weight]] = defaultdict(list)
-    if table is None:
-        return found
-    wanted = {each.partition for each in old}
-    first, following = min(each.first for each in old), max(each.next for each in old)
-    scan = table.scan(f"{OFFSET} >= {first} AND {OFFSET} < {following}", selected_fields=(OFFSET,))
-    for task in scan.plan_files():
-        partitions, offsets = bounds(task.file)
-        row_groups = len(task.file.split_offsets or [0])
-        weight = Weight(*offsets, task.file.file_size_in_bytes, row_groups)
-        for partition in wanted:
-            if partitions.first <= partition < partitions.next:
-                found[partition].append(weight)
-    return found
+    return {
+        each.partition: [
+            Weight(file.offsets.first, file.offsets.last + 1, file.size, file.row_groups)
+            for file in plan.files_between(each.partition, each.first, each.next)
+        ]
+        for each in old
+    }

@@ -51,6 +51,27 @@ def test_a_partition_has_its_own_files_and_those_over_several_in_offset_order() 
     assert names(plan.spans(3)) == [["unknown"]]
 
 
+def test_files_between_offsets_are_those_that_may_hold_them() -> None:
+    own = Bounds(0, 0)
+    plan = planned(
+        [
+            file("a", own, 0, 9),
+            file("b", own, 10, 19),
+            file("over b", own, 15, 40),
+            file("c", own, 50, 59),
+        ]
+    )
+
+    def between(first: int, following: int) -> list[str]:
+        return [each.path for each in plan.files_between(0, first, following)]
+
+    assert between(0, 10) == ["a"]
+    assert between(9, 16) == ["a", "b", "over b"]
+    assert between(20, 50) == ["over b"], "and not the file that this one overlaps"
+    assert between(41, 100) == ["c"]
+    assert between(60, 100) == []
+
+
 def test_files_are_gone_through_once_for_all_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(GoneThrough, "times", 0)
     plan = planned(GoneThrough(file(f"{n}", Bounds(n, n), 0, 9) for n in range(50)))

@@ -1,24 +1,35 @@
 """Places in a topic, half of which is in its table: what offsets they mean."""
 
 import asyncio
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
+from typing import Any, TypeVar, cast
+from uuid import uuid4
 
 import pytest
+from pyiceberg.manifest import ManifestFile
 from pyiceberg.table.update.snapshot import ExpireSnapshots
 
 from lakestream_spark.core.errors import NotFound
+from lakestream_spark.core.ids import TopicId, TopicPartition
+from lakestream_spark.kafka.records import TimestampedOffset
+from lakestream_spark.metadata.topics import Topic
 from lakestream_spark.settings.installation import installation_of
 from lakestream_spark.spark.reading.installation import Opened
 from lakestream_spark.spark.reading.options import AtSnapshot, AtTime, Edge, Place, ReadOptions
-from lakestream_spark.spark.reading.place import logs, resolve
+from lakestream_spark.spark.reading.place import TopicLog, latest, logs, resolve
+from lakestream_spark.spark.reading.planning import Losses, tasks_between
+from lakestream_spark.table.iceberg import StreamCatalog
+from lakestream_spark.wal.ports import PartitionEnds
 from tests.support.embedded import embedded_lake
 from tests.support.kafka import Sent, produce
 from tests.support.lake_place import Place as LakePlace
 from tests.support.verified import TOPIC, Platform
 
 BEGAN_MS = 1_700_000_000_000
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -63,6 +74,80 @@ def test_a_time_is_found_in_the_table_and_in_the_wal(
     opened: Opened, later_ms: int, offset: int
 ) -> None:
     assert offset_of(opened, AtTime(BEGAN_MS + later_ms)) == offset
+
+
+def test_a_table_is_opened_and_planned_once_for_all_who_ask(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = Counter[str]()
+    for what, name in ((StreamCatalog, "open"), (ManifestFile, "fetch_manifest_entry")):
+        monkeypatch.setattr(what, name, counted(calls, name, getattr(what, name)))
+    of = logs(opened, ReadOptions(topics=(TOPIC,), starting=Edge.EARLIEST))
+    start = resolve(opened, Edge.EARLIEST, of)
+    for second in range(3):
+        assert offset_of(opened, AtTime(BEGAN_MS + second * 1000)) == second
+        assert len(tasks_between(opened, of, start, latest(of), Losses(fail=True))) == 1
+    assert calls == {"open": 1, "fetch_manifest_entry": 1}
+
+
+def counted(calls: Counter[str], name: str, plain: Callable[..., T]) -> Callable[..., T]:
+    def call(*args: Any, **named: Any) -> T:
+        calls[name] += 1
+        return plain(*args, **named)
+
+    return call
+
+
+class Asked:
+    """An installation whose answers are made up; rows have the time of their offset."""
+
+    def __init__(self, wal: range, now: Mapping[int, PartitionEnds]) -> None:
+        self.loop = self
+        self.metadata = self.tables = self.wal = self
+        self._wal = wal
+        self._now = now
+        self.asked = Counter[str]()
+        self.searched: list[tuple[int, range]] = []
+
+    def run(self, awaitable: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run(awaitable)
+
+    async def ends(self, _: TopicId) -> Mapping[int, PartitionEnds]:
+        self.asked["ends"] += 1
+        return self._now
+
+    async def offset_for_timestamp(
+        self, _: TopicPartition, timestamp_ms: int
+    ) -> TimestampedOffset | None:
+        self.asked["wal"] += 1
+        return at(timestamp_ms, self._wal)
+
+    def in_history(
+        self, _: Topic, partition: int, timestamp_ms: int, offsets: range
+    ) -> TimestampedOffset | None:
+        self.searched.append((partition, offsets))
+        return at(timestamp_ms, offsets)
+
+
+def at(timestamp_ms: int, offsets: range) -> TimestampedOffset | None:
+    return next((TimestampedOffset(n, n) for n in offsets if n >= timestamp_ms), None)
+
+
+def ends(table_end: int) -> PartitionEnds:
+    return PartitionEnds(log_start=0, high_watermark=20, last_stable=20, table_end=table_end)
+
+
+def test_the_ends_are_read_once_for_the_times_of_all_partitions() -> None:
+    topic = Topic(id=TopicId(uuid4()), name=TOPIC, partitions=4, created_ms=0)
+    log = TopicLog(topic, {0: ends(10), 1: ends(5), 2: ends(0), 3: ends(5)})
+    # What was in the table of partition 0; in the WAL; and what left it before it was looked at.
+    asked = Asked(range(9, 20), {**log.borders, 3: ends(9)})
+    found = resolve(cast(Opened, asked), AtTime(7), {TOPIC: log})
+    assert found[TOPIC].offsets == {0: 7, 1: 9, 2: 9, 3: 7}
+    assert asked.asked == {"ends": 1, "wal": 3}
+    assert asked.searched == [(p, range(n)) for p, n in ((0, 10), (1, 5), (3, 5))] + [
+        (3, range(5, 9))
+    ]
 
 
 def test_a_snapshot_is_found_by_its_tag_and_by_its_number(

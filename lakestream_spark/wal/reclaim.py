@@ -11,23 +11,29 @@ What always holds
 - a segment is deleted only when nothing refers to it, or when nothing ever can;
 - the row goes after the object, so a crash between the two is finished by the next run;
 - one stuck topic keeps its own bytes alive, never those of others;
+- what is damaged stays where it is, for a person to mend, and keeps nothing else from going;
 - a segment is as old as the oldest records in it, wherever they lay before: how far a table is
   behind is told by that. It is evacuated again only when half of its bytes are gone.
 """
 
+import logging
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Final
 
 from lakestream_spark.core.clock import Clock
-from lakestream_spark.core.errors import NotFound
+from lakestream_spark.core.errors import Corrupt, NotFound
 from lakestream_spark.core.ids import SegmentId
+from lakestream_spark.core.logs import event
 from lakestream_spark.kafka.batch import verify, walk
 from lakestream_spark.objectstore.keys import WAL_PREFIX, parse_segment_key, segment_key
 from lakestream_spark.objectstore.store import ObjectInfo, ObjectStore
 from lakestream_spark.wal.format import ExtentParts, Kind, encode_segment
 from lakestream_spark.wal.ports import LiveExtent, MovedExtent, ReclaimCandidate, SegmentLedger
 from lakestream_spark.wal.segment import StoredSegment, WriterIdentity
+
+_log: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,29 +136,42 @@ class Reclaimer:
             copies = await self._copy(
                 await self._ledger.live_extents([one.segment_id for one in group])
             )
-            # One whose objects are lost keeps no other from being emptied.
+            # One whose objects are lost or damaged keeps no other from being emptied.
             if copies:
-                await self._move(copies, created_ms=group[0].created_ms)
-                return len(group), group is groups[-1]
+                copied = {each.location.segment_id for each, _ in copies}
+                emptied = [one for one in group if one.segment_id in copied]
+                await self._move(copies, created_ms=emptied[0].created_ms)
+                return len(emptied), group is groups[-1]
         return 0, True
 
     async def _copy(self, live: Sequence[LiveExtent]) -> list[tuple[LiveExtent, bytes]]:
-        """The bytes of each extent, checked; extents of a segment gone meanwhile are left out."""
+        """The bytes of each extent that can be copied, in the order of a new segment."""
         copies: list[tuple[LiveExtent, bytes]] = []
         for segment_id, group in groupby(live, key=lambda each: each.location.segment_id):
-            own = list(group)
-            try:
-                chunks = await self._store.get_ranges(
-                    segment_key(segment_id),
-                    [each.location.position for each in own],
-                    [each.location.length for each in own],
-                )
-            except NotFound:
-                continue
-            for each, chunk in zip(own, chunks, strict=True):
-                verify(chunk, where=f"WAL segment {segment_id} at {each.location.position}")
-                copies.append((each, bytes(chunk)))
+            copies += await self._sound(segment_id, list(group))
         return sorted(copies, key=lambda copy: (copy[0].partition, copy[0].location.base_offset))
+
+    async def _sound(
+        self, segment_id: SegmentId, own: Sequence[LiveExtent]
+    ) -> list[tuple[LiveExtent, bytes]]:
+        """The bytes of a segment's extents, checked; damaged ones are left out, and all of them
+        when the object is too short or gone meanwhile."""
+        try:
+            chunks = await self._store.get_ranges(
+                segment_key(segment_id),
+                [each.location.position for each in own],
+                [each.location.length for each in own],
+            )
+        except NotFound:
+            return []
+        except Corrupt as error:
+            _tell(error)
+            return []
+        return [
+            (each, bytes(chunk))
+            for each, chunk in zip(own, chunks, strict=True)
+            if _is_sound(each, chunk)
+        ]
 
     async def _move(self, copies: Sequence[tuple[LiveExtent, bytes]], *, created_ms: int) -> None:
         self._n += 1
@@ -178,6 +197,20 @@ class Reclaimer:
             for (each, _), (position, _) in zip(copies, encoded.ranges, strict=True)
         ]
         await self._ledger.repoint(new, moved)
+
+
+def _is_sound(each: LiveExtent, chunk: memoryview) -> bool:
+    location = each.location
+    try:
+        verify(chunk, where=f"WAL segment {location.segment_id} at {location.position}")
+    except Corrupt as error:
+        _tell(error)
+        return False
+    return True
+
+
+def _tell(error: Corrupt) -> None:
+    event(_log, logging.ERROR, "a WAL segment is damaged and cannot be emptied", error=error)
 
 
 def _groups(

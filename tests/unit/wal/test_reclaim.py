@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from lakestream_spark.core.clock import SystemClock
 from lakestream_spark.core.ids import BrokerId, TopicPartition
 from lakestream_spark.metadata.database import Execute, Transaction
@@ -112,6 +114,77 @@ async def test_a_stuck_topic_is_moved_out_of_old_segments_and_pins_only_its_own_
             (stuck, 2),
         ]
         assert records((await log.reader.read(stuck, 0, LOTS)).data)[-1] == (2, b"s2")
+
+
+async def replace_object(log: MemoryLog, key: str, data: bytes) -> None:
+    await log.store.delete([key])
+    await log.store.put(key, data)
+
+
+async def places(log: MemoryLog, partition: TopicPartition) -> list[tuple[int, str]]:
+    """Offset and object of each extent, as the index tells them."""
+    located = await log.metadata.extents.locate(partition, 0, LOTS)
+    return [(extent.base_offset, segment_key(extent.segment_id)) for extent in located.extents]
+
+
+@pytest.mark.parametrize("damage", ["a byte", "truncated", "lost"])
+async def test_a_damaged_extent_stays_where_it_is_and_keeps_no_other_from_being_moved(
+    damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = SimulatedClock(wall_ms=SystemClock().wall_ms())
+    async with memory_log(clock) as log:
+        stuck, _ = await stuck_minority(log)
+        (_, damaged), *others = await places(log, stuck)
+        whole = await log.store.get(damaged)
+        (first, *_) = (await log.metadata.extents.locate(stuck, 0, LOTS)).extents
+        last = first.position + first.length - 1
+        changed = whole[:last] + bytes([whole[last] ^ 1]) + whole[last + 1 :]
+        await replace_object(log, damaged, changed if damage == "a byte" else whole[:last])
+        if damage == "lost":
+            await log.store.delete([damaged])
+        reclaimer = await log.reclaimer()
+        await clock.advance(660)
+        assert (await reclaimer.run_once()).evacuated == 2
+        moved = await places(log, stuck)
+        assert moved[0] == (0, damaged)
+        assert moved[1][1] == moved[2][1] not in dict(others).values()
+        report = await reclaimer.run_once()
+        assert (report.evacuated, report.finished) == (0, True)
+        assert ("a WAL segment is damaged" in caplog.text) == (damage != "lost")
+
+        await replace_object(log, damaged, whole)
+        assert (await reclaimer.run_once()).evacuated == 1
+        assert [value for _, value in records((await log.reader.read(stuck, 0, LOTS)).data)] == [
+            b"s0",
+            b"s1",
+            b"s2",
+        ]
+
+
+async def test_of_a_damaged_segment_the_sound_extents_are_moved_out() -> None:
+    clock = SimulatedClock(wall_ms=SystemClock().wall_ms())
+    async with memory_log(clock) as log:
+        (broken,) = await log.topic("broken")
+        (sound,) = await log.topic("sound")
+        (busy,) = await log.topic("busy")
+        await asyncio.gather(
+            log.append(broken, b"b"), log.append(sound, b"s"), log.append(busy, b"x" * 1000)
+        )
+        await log.move_table_end(busy, 1)
+        ((_, key),) = await places(log, broken)
+        assert await places(log, sound) == [(0, key)]
+        (extent,) = (await log.metadata.extents.locate(broken, 0, LOTS)).extents
+        data = bytearray(await log.store.get(key))
+        data[extent.position + extent.length - 1] ^= 1
+        await replace_object(log, key, bytes(data))
+        reclaimer = await log.reclaimer()
+        await clock.advance(660)
+        assert (await reclaimer.run_once()).evacuated == 1
+        assert await places(log, broken) == [(0, key)]
+        assert await places(log, sound) != [(0, key)]
+        report = await reclaimer.run_once()
+        assert (report.evacuated, report.finished) == (0, True)
+        assert key in await keys(log)
 
 
 async def test_what_was_moved_out_is_as_old_as_before_and_is_not_moved_again() -> None:

@@ -244,7 +244,9 @@ class Housekeeping:
         return False
 
     async def _expire_producers(self) -> bool:
-        """Forget producers that were silent for long; whether there are more."""
+        """Forget what deleted topics left and producers that were silent for long; whether there
+        are more of these."""
+        await self._metadata.topics.forget_remains()
         before_ms = self._clock.wall_ms() - self._policy.producer_expiration_ms
         return await self._metadata.producers.expire(before_ms=before_ms, limit=_BATCH) == _BATCH
 

@@ -93,8 +93,9 @@ class SqlSegmentLedger:
             if row_id is not None
         }
         # Before the extents are read: a table end that moves meanwhile forgets some of them.
-        yield from lock_partitions(sorted({row_id for row_id, _, _ in places}))
-        rows = yield from _extents_in(sorted(places))
+        locked = yield from lock_partitions(sorted({row_id for row_id, _, _ in places}))
+        known = {row[0] for row in locked}
+        rows = yield from _extents_in(sorted(place for place in places if place[0] in known))
         new_row = yield from insert_segment(new, _references(rows), now_ms)
         yield from repoint_extents(
             new_row, sorted((row[0], row[1], places[row[0], row[1], _old(row)]) for row in rows)

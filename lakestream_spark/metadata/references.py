@@ -2,12 +2,13 @@
 
 What always holds: after every transaction a segment's `live_extents` and `live_bytes` are the
 number and the bytes of the extents that point at it; `unreferenced_ms` is set exactly when there
-are none. The partitions are locked before their extents, then the segments in id order.
+are none. The partitions are locked before their extents, then the segments in id order. Only the
+extents of partitions that are deleted have nobody to lock: nothing but `remains` touches them.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from lakestream_spark.metadata.database import (
     BIGINT,
@@ -22,6 +23,11 @@ from lakestream_spark.metadata.database import (
 )
 from lakestream_spark.metadata.decide import Run
 from lakestream_spark.wal.segment import StoredSegment
+
+PORTION: Final = 5_000
+"""At most so many extents are forgotten in one transaction."""
+Portion: TypeAlias = list[tuple[int, int]]
+"""Partitions by row id, each with the offset below which its extents go."""
 
 _EXTENT: Final = {
     "partition_id": BIGINT,
@@ -79,7 +85,30 @@ def insert_extents(segment_row: int, runs: Iterable[tuple[int, Run]]) -> Transac
     yield InsertMany("extents", _EXTENT, rows)
 
 
-def count_extents(below: Sequence[tuple[int, int]]) -> Transaction[list[tuple[int, int]]]:
+def portions(below: Sequence[tuple[int, int]]) -> Transaction[list[Portion]]:
+    """The partitions with extents wholly below an offset, in portions of at most `PORTION` extents.
+
+    At least one portion, perhaps empty; a partition with many extents is in several.
+    """
+    ends = dict(below)
+    counts = yield from _count_extents(below)
+    long = [(row_id, ends[row_id]) for row_id, count in counts.items() if count > PORTION]
+    borders = yield from _borders(long)
+    found: list[Portion] = [[]]
+    room = PORTION
+    for row_id, count in sorted(counts.items()):
+        own = [border for border in borders.get(row_id, ()) if border < ends[row_id]]
+        sizes = [*(PORTION for _ in own), count - PORTION * len(own)]
+        for end, size in zip([*own, ends[row_id]], sizes, strict=True):
+            if size > room:
+                found.append([])
+                room = PORTION
+            found[-1].append((row_id, end))
+            room -= size
+    return found
+
+
+def _count_extents(below: Sequence[tuple[int, int]]) -> Transaction[dict[int, int]]:
     """How many extents lie wholly below an offset, for the partitions that have any."""
     rows = yield FetchMany(
         f"SELECT extents.partition_id, COUNT(*) FROM extents WHERE {_IS_BELOW} "
@@ -87,7 +116,22 @@ def count_extents(below: Sequence[tuple[int, int]]) -> Transaction[list[tuple[in
         _BELOW,
         below,
     )
-    return [(row[0], row[1]) for row in rows]
+    return {row[0]: row[1] for row in rows}
+
+
+def _borders(below: Sequence[tuple[int, int]]) -> Transaction[dict[int, list[int]]]:
+    """Where every `PORTION` extents of a partition end."""
+    rows = yield FetchMany(
+        "SELECT n.partition_id, n.next_offset FROM (SELECT extents.partition_id, "
+        "extents.next_offset, ROW_NUMBER() OVER (ORDER BY extents.base_offset) AS number "
+        f"FROM extents WHERE {_IS_BELOW}) n WHERE n.number % {PORTION} = 0",
+        _BELOW,
+        below,
+    )
+    borders: dict[int, list[int]] = {}
+    for row_id, border in sorted(rows):
+        borders.setdefault(row_id, []).append(border)
+    return borders
 
 
 def forget_extents(below: Sequence[tuple[int, int]], now_ms: int) -> Transaction[int]:

@@ -9,7 +9,7 @@ has at most one intent.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from lakestream_spark.core.clock import Clock
@@ -32,13 +32,8 @@ from lakestream_spark.metadata.database import (
 )
 from lakestream_spark.metadata.leases import Lease, guard
 from lakestream_spark.metadata.partitions import ENDS, lock_partitions, lock_partitions_of
-from lakestream_spark.metadata.references import count_extents, forget_extents
+from lakestream_spark.metadata.references import Portion, forget_extents, portions
 from lakestream_spark.wal.ports import PartitionEnds
-
-PORTION: Final = 5_000
-"""About so many extents are forgotten in one transaction."""
-Portion: TypeAlias = list[tuple[int, int]]
-"""Partitions by row id, each with the offset below which its extents go."""
 
 _TABLE_END: Final = {"id": BIGINT, "table_end": BIGINT}
 _ASIDE: Final = {
@@ -258,25 +253,13 @@ def _intent(topic_id: TopicId) -> Transaction[Intent | None]:
 
 
 def _portions(topic_id: TopicId, ends: Mapping[int, int]) -> Transaction[list[Portion]]:
-    """The partitions with extents below their new ends, in portions of about `PORTION` extents.
-
-    At least one portion, perhaps empty. Looked up before the locks: below an end nothing is added.
-    """
+    """What a commit forgets; looked up before the locks, because below an end nothing is added."""
     rows = yield Fetch(
         "SELECT id, partition_index FROM partitions WHERE topic_id = $1 ORDER BY id",
         (str(topic_id),),
     )
-    below = {row_id: ends[index] for row_id, index in rows if index in ends}
-    counts = yield from count_extents(list(below.items()))
-    portions: list[Portion] = [[]]
-    size = 0
-    for row_id, count in sorted(counts):
-        if size and size + count > PORTION:
-            portions.append([])
-            size = 0
-        portions[-1].append((row_id, below[row_id]))
-        size += count
-    return portions
+    found = yield from portions([(row_id, ends[index]) for row_id, index in rows if index in ends])
+    return found
 
 
 def _finish(lease: Lease, move: Move, portion: Portion, now_ms: int) -> Transaction[None]:
@@ -297,8 +280,10 @@ def _finish(lease: Lease, move: Move, portion: Portion, now_ms: int) -> Transact
 
 def _forget(lease: Lease, portion: Portion, now_ms: int) -> Transaction[None]:
     yield from guard(lease)
-    yield from lock_partitions([row_id for row_id, _ in portion])
-    yield from forget_extents(portion, now_ms)
+    rows = yield from lock_partitions([row_id for row_id, _ in portion])
+    # What a topic that was deleted meanwhile left behind is not ours to forget.
+    locked = {row[0] for row in rows}
+    yield from forget_extents([each for each in portion if each[0] in locked], now_ms)
 
 
 def _last(step: Transaction[None], topic_id: TopicId, commit_id: str) -> Transaction[None]:

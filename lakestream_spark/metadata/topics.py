@@ -1,19 +1,26 @@
 """Topics, their partitions and their configuration.
 
 What always holds: a name belongs to at most one live topic; a topic's identity is its id; deleting
-a topic forgets its partitions, extents and producers in one transaction, so that one created again
-under the same name shares nothing with it.
+a topic forgets its partitions in one transaction, so that nothing is added to it and one created
+again under the same name shares nothing with it; their extents and producers follow in portions.
 """
 
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 from uuid import UUID, uuid4
 
 from lakestream_spark.core.clock import Clock
-from lakestream_spark.core.errors import InvalidPartitions, InvalidTopic, TopicExists, UnknownTopic
+from lakestream_spark.core.errors import (
+    InvalidPartitions,
+    InvalidTopic,
+    TopicExists,
+    Transient,
+    UnknownTopic,
+)
 from lakestream_spark.core.ids import TopicId, TopicPartition
 from lakestream_spark.metadata.database import (
     BIGINT,
@@ -28,7 +35,7 @@ from lakestream_spark.metadata.database import (
     Transaction,
 )
 from lakestream_spark.metadata.partitions import lock_partitions_of
-from lakestream_spark.metadata.references import forget_extents
+from lakestream_spark.metadata.remains import Remains
 from lakestream_spark.metadata.sizes import wal_bytes
 from lakestream_spark.metadata.table_names import claim_table_name, lock_table_names
 from lakestream_spark.metadata.topic_config import check_config
@@ -114,6 +121,7 @@ class Topics:
         self._database = database
         self._clock = clock
         self._new_id = new_id
+        self._remains = Remains(database)
 
     async def create(
         self,
@@ -154,7 +162,15 @@ class Topics:
 
     async def delete(self, topic_id: TopicId) -> None:
         """Forget the topic and all its records; raises `UnknownTopic`."""
-        await self._database.run(_delete(topic_id, self._clock.wall_ms()))
+        now_ms = self._clock.wall_ms()
+        row_ids = await self._database.run(_delete(topic_id, now_ms))
+        with suppress(Transient):  # It is deleted: `forget_remains` finishes what is left.
+            await self._remains.forget_partitions(row_ids, now_ms)
+            await self._remains.forget_topics([str(topic_id)])
+
+    async def forget_remains(self) -> None:
+        """Finish deletions that stopped half-way; safe beside them and beside itself."""
+        await self._remains.forget_all(self._clock.wall_ms())
 
     async def add_partitions(self, topic_id: TopicId, total: int) -> Topic:
         """The topic with `total` partitions; raises `InvalidPartitions` unless it has fewer now."""
@@ -263,16 +279,14 @@ def _lock(topic_id: TopicId) -> Transaction[Topic]:
     return _one(rows, topic_id)
 
 
-def _delete(topic_id: TopicId, now_ms: int) -> Transaction[None]:
+def _delete(topic_id: TopicId, now_ms: int) -> Transaction[list[int]]:
+    """The row ids of the partitions that the topic had."""
     yield from _lock(topic_id)
     rows = yield from lock_partitions_of(topic_id)
-    ids = [row[0] for row in rows]
-    yield from forget_extents([(row[0], row[-1]) for row in rows], now_ms)
-    yield Execute("DELETE FROM producers WHERE partition_id = ANY($1::bigint[])", (ids,))
-    yield Execute("DELETE FROM partitions WHERE topic_id = $1", (str(topic_id),))
-    for table in ("intents", "problems", "flushes", "quarantine", "cells", "table_changes"):
+    for table in ("partitions", "intents", "problems", "flushes"):
         yield Execute(f"DELETE FROM {table} WHERE topic_id = $1", (str(topic_id),))
     yield Execute("UPDATE topics SET deleted_ms = $2 WHERE id = $1", (str(topic_id), now_ms))
+    return [row[0] for row in rows]
 
 
 def _add_partitions(topic_id: TopicId, total: int) -> Transaction[Topic]:

@@ -1,9 +1,15 @@
-"""Stored segments for tests of the metadata store, made without bytes, and their answers."""
+"""Stored segments for tests of the metadata store, made without bytes, and their answers; and a
+deletion that stops half-way."""
 
 from collections.abc import Sequence
+from unittest.mock import patch
 
-from lakestream_spark.core.ids import SegmentId, TopicPartition
+import pytest
+
+from lakestream_spark.core.ids import SegmentId, TopicId, TopicPartition
 from lakestream_spark.kafka.batch import LENGTH_OVERHEAD, MAGIC_V2, TRANSACTIONAL_FLAG, BatchHeader
+from lakestream_spark.metadata import Metadata
+from lakestream_spark.metadata.remains import Remains
 from lakestream_spark.wal.format import HEADER_BYTES
 from lakestream_spark.wal.receipt import BatchAnswer, SegmentReceipt
 from lakestream_spark.wal.segment import SegmentExtent, StoredSegment, Withdrawn, WriterIdentity
@@ -69,3 +75,12 @@ def answers(segment: StoredSegment, receipt: SegmentReceipt) -> list[list[BatchA
         own.answers([batch.offsets for batch in extent.batches])
         for extent, own in zip(segment.extents, receipt.extents, strict=True)
     ]
+
+
+async def die_while_deleting(metadata: Metadata, topic_id: TopicId) -> None:
+    """Delete a topic and die before anything of what it leaves behind is forgotten."""
+    with (
+        patch.object(Remains, "forget_partitions", side_effect=KeyboardInterrupt),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        await metadata.topics.delete(topic_id)

@@ -6,7 +6,7 @@ import pytest
 
 from lakestream_spark.core.errors import Corrupt, Fenced, Rejected, UnknownTopic
 from lakestream_spark.core.ids import TopicId, TopicPartition
-from lakestream_spark.metadata import Metadata, tables
+from lakestream_spark.metadata import Metadata, references, tables
 from lakestream_spark.metadata.leases import Lease
 from lakestream_spark.metadata.tables import Intent, PlannedRange
 from tests.support.metadata import header, stored
@@ -101,7 +101,7 @@ async def test_finishing_twice_is_finishing_once(metadata, lease, topic_id):
 async def test_many_extents_are_forgotten_in_portions(
     metadata, lease, topic_id, clock, monkeypatch
 ):
-    monkeypatch.setattr(tables, "PORTION", 3)
+    monkeypatch.setattr(references, "PORTION", 3)
     intent = Intent(topic_id=topic_id, commit_id="c1", plan=1, body={})
     await metadata.tables.save_intent(lease, intent)
     await metadata.tables.finish(lease, topic_id, "c1", {0: 10, 1: 10})
@@ -113,7 +113,7 @@ async def test_many_extents_are_forgotten_in_portions(
 async def test_a_finish_that_stopped_between_portions_is_finished_by_repeating_it(
     metadata, lease, topic_id, monkeypatch
 ):
-    monkeypatch.setattr(tables, "PORTION", 3)
+    monkeypatch.setattr(references, "PORTION", 3)
     intent = Intent(topic_id=topic_id, commit_id="c1", plan=1, body={})
     await metadata.tables.save_intent(lease, intent)
 

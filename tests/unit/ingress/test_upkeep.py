@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from lakestream_spark.core.errors import Fenced, Unavailable
-from lakestream_spark.core.ids import BrokerId
+from lakestream_spark.core.ids import BrokerId, TopicPartition
 from lakestream_spark.ingress.cluster import ClusterView, Liveness
 from lakestream_spark.ingress.housekeeping import (
     AbandonedWriters,
@@ -23,6 +23,7 @@ from lakestream_spark.objectstore.keys import segment_key
 from lakestream_spark.objectstore.memory import MemoryStore
 from lakestream_spark.wal.reclaim import ReclaimPolicy
 from tests.support.clock import SimulatedClock
+from tests.support.metadata import die_while_deleting, header, stored
 from tests.support.registry import registration
 from tests.support.sqlite import InlineSqlite
 
@@ -173,6 +174,24 @@ async def test_housekeeping_collects_the_orphans_of_a_dead_broker(metadata, cloc
         assert [info.key async for info in store.list("")] == [orphan]
         await clock.advance(20)
     assert [info.key async for info in store.list("")] == []
+    await house.release()
+
+
+async def test_housekeeping_finishes_a_deletion_whose_broker_died(metadata, clock):
+    me = registration(1)
+    await metadata.brokers.join(me)
+    cluster = ClusterView(me, metadata.brokers, clock, LIVENESS)
+    topic = await metadata.topics.create("orders")
+    writer = await metadata.writers.register(BrokerId(2), "cost")
+    segment = stored(writer, 1, (TopicPartition(topic.id, 0), [header()]))
+    await metadata.sequencer.commit(segment)
+    await die_while_deleting(metadata, topic.id)
+    assert await metadata.backlog.wal_bytes() == 100
+    policy = HousekeepingPolicy(reclaim=ReclaimPolicy())
+    house = Housekeeping(metadata, {}, cluster, clock, policy)
+    async with running(Upkeep(house.loops(LIVENESS), clock, Random(1))):
+        await clock.advance(1)
+    assert await metadata.backlog.wal_bytes() == 0
     await house.release()
 
 

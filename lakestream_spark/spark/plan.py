@@ -28,14 +28,20 @@ _FEW_SLICES: Final = 16
 Ranges = Mapping[TopicId, Sequence[PlannedRange]]
 
 
-async def bounded(metadata: Metadata, ranges: Ranges, max_bytes: int) -> Ranges:
-    """The beginnings of the ranges whose extents fit into `max_bytes`, shared fairly."""
-    sizes = await metadata.topics.wal_bytes(list(ranges))
+async def bounded(
+    metadata: Metadata, ranges: Ranges, max_bytes: int, *, known: Mapping[TopicPartition, int]
+) -> Ranges:
+    """The beginnings of the ranges whose extents fit into `max_bytes`, shared fairly.
+
+    The sizes of partitions are asked for unless all of them are known.
+    """
     wanted = {
         TopicPartition(topic_id, planned.partition): planned
         for topic_id, own in ranges.items()
         for planned in own
     }
+    is_known = all(place in known for place in wanted)
+    sizes = known if is_known else await metadata.topics.wal_bytes(list(ranges))
     shares = share_out({place: sizes.get(place, 0) for place in wanted}, max_bytes)
     located = await metadata.extents.locate_many(
         [Wanted(place, planned.first, shares[place]) for place, planned in wanted.items()]

@@ -17,11 +17,12 @@ from lakestream_spark.spark.due import CompactPolicy
 from lakestream_spark.spark.goal import Goal
 from lakestream_spark.spark.holdings import Holdings, owner_of
 from lakestream_spark.spark.lags import Lags
-from lakestream_spark.spark.plan import bounded
+from lakestream_spark.spark.plan import Ranges, bounded
 from lakestream_spark.spark.scope import Scope
 from lakestream_spark.spark.settling import Settler
 from lakestream_spark.spark.troubles import Troubles
 from lakestream_spark.spark.turns import Sizes, Turns
+from lakestream_spark.spark.wal_sizes import WalSizes
 from lakestream_spark.table.commit import TableCommitter
 
 
@@ -49,6 +50,7 @@ class Planner:
         """The jobs that live and share the topics."""
         self.turns = Turns(troubles, policy)
         self.lags = Lags()
+        self.sizes = WalSizes(metadata)
         self.waiting: frozenset[str] = frozenset()
         """Topics with a backlog that could not be planned at the last look."""
         self.reached: Mapping[TopicPartition, int] = {}
@@ -79,7 +81,7 @@ class Planner:
             else:
                 waiting.add(topic.name)
         self.waiting = self.settler.unsettled | waiting
-        cut = await bounded(self._metadata, ranges, self._policy.batch_bytes) if ranges else {}
+        cut = await self._bounded(ranges) if ranges else {}
         if not cut:
             # What has no bytes to be planned is left behind too.
             self.waiting |= {topic.name for topic, _ in due if topic.id in ranges}
@@ -100,7 +102,7 @@ class Planner:
             if topic.id in backlogs and self._scope.covers(topic.name)
         ]
         self.lags.show({topic.name: backlogs[topic.id] for topic in topics}, now_ms)
-        sizes = await self._sizes(topics)
+        sizes = await self._sizes(topics, backlogs)
         due = [
             (topic, part)
             for topic in topics
@@ -115,13 +117,23 @@ class Planner:
         # Of a drain everything is due, also what rests: it is not done before that is moved.
         return backlog if self._scope.drain else self.turns.of(topic, backlog, sizes, now_ms)
 
-    async def _sizes(self, topics: Sequence[Topic]) -> Sizes:
+    async def _sizes(
+        self, topics: Sequence[Topic], backlogs: Mapping[TopicId, TopicBacklog]
+    ) -> Sizes:
         # All bytes first, which costs little: most of the time there are too few for one file.
-        wal_bytes = await self._metadata.backlog.wal_bytes()
+        wal_bytes = await self.sizes.total()
         self.lags.left(wal_bytes)
-        if wal_bytes < min(self._policy.file_bytes, self._policy.batch_bytes):
+        too_few = wal_bytes < min(self._policy.file_bytes, self._policy.batch_bytes)
+        if too_few or self._scope.drain:
             return {}
-        return await self._metadata.topics.wal_bytes([topic.id for topic in topics])
+        awake = [topic.id for topic in topics if not self._troubles.is_resting(topic.id)]
+        return await self.sizes.of({topic_id: backlogs[topic_id] for topic_id in awake})
+
+    async def _bounded(self, ranges: Ranges) -> Ranges:
+        """What of the ranges one batch takes; estimates would cut a piece off their ends."""
+        return await bounded(
+            self._metadata, ranges, self._policy.batch_bytes, known=self.sizes.exact
+        )
 
     async def _ready_or_resting(self, topic: Topic, backlog: TopicBacklog) -> list[PlannedRange]:
         try:

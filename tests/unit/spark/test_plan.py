@@ -35,7 +35,7 @@ async def topic(metadata: Metadata) -> Topic:
 async def plan_everything(metadata: Metadata, topic: Topic, max_bytes: int = MANY) -> int:
     ranges = (await metadata.backlog.pending())[topic.id].ranges
     return await metadata.tables.create_plan(
-        await bounded(metadata, {topic.id: ranges}, max_bytes), job="me"
+        await bounded(metadata, {topic.id: ranges}, max_bytes, known={}), job="me"
     )
 
 

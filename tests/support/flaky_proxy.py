@@ -53,6 +53,8 @@ class FlakyProxy:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._connections.clear()
+        await asyncio.sleep(0)  # Else a loop that ends now leaves sockets open.
 
     async def heal(self) -> None:
         """Forward again, on the same port, and forget every order given."""
@@ -79,30 +81,31 @@ class FlakyProxy:
         if self._server is None:
             writer.transport.abort()  # taken from the queue of a socket that is closed by now
             return
+        # Here already: a task that is cancelled before it begins aborts nothing.
+        self._connections.add(writer)
         task = asyncio.create_task(self._serve(reader, writer), name="flaky-proxy")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._connections.add(writer)
+        ends = [writer]
+        both: list[asyncio.Task[None]] = []
         try:
             server_reader, server_writer = await asyncio.open_connection(*self._target)
-        except OSError:
-            writer.transport.abort()
-            self._connections.discard(writer)
-            return
-        self._connections.add(server_writer)
-        both = [
-            asyncio.create_task(self._requests(reader, server_writer)),
-            asyncio.create_task(self._replies(server_reader, writer)),
-        ]
-        try:
+            ends.append(server_writer)
+            self._connections.add(server_writer)
+            both += (
+                asyncio.create_task(self._requests(reader, server_writer)),
+                asyncio.create_task(self._replies(server_reader, writer)),
+            )
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        except OSError:
+            pass  # The server is gone.
         finally:
             for direction in both:
                 direction.cancel()
             await asyncio.gather(*both, return_exceptions=True)
-            for end in (writer, server_writer):
+            for end in ends:
                 end.transport.abort()
                 self._connections.discard(end)
 

@@ -13,12 +13,20 @@ import click
 from lakestream_spark.cli.options import positive
 from lakestream_spark.cli.output import cell, console, grid, titled
 from lakestream_spark.core.errors import Misconfigured
-from lakestream_spark.settings.tree import CostProfile, LatencyProfile, Section, WalSettings
+from lakestream_spark.settings.tree import (
+    LATENCY_AHEAD,
+    CostProfile,
+    LatencyProfile,
+    Section,
+    WalSettings,
+)
 
 _MONTH_H: Final = 730
 MONTH_S: Final = _MONTH_H * 3600
 _GB: Final = 1e9
 _PROFILES: Final[Mapping[str, type[Section]]] = {"cost": CostProfile, "latency": LatencyProfile}
+_UPLOAD_MS: Final = 10.0
+"""What a quick store takes for a small segment."""
 _BROKER_MB_PER_VCPU: Final = 60.0
 _KAFKA_MB_PER_VCPU: Final = 60.0
 _COMPACTION_CPU_S_PER_GB: Final = 11.0
@@ -81,15 +89,24 @@ class Sealed(NamedTuple):
 
     interval_ms: int
     bytes: int
+    at_once: int
+    """So many are under way; another one waits until one of them is stored."""
 
     @classmethod
     def of(cls, profile: str) -> Self:
         known = _PROFILES[profile]
-        return cls(_default(known, "flush_interval_ms"), _default(known, "flush_bytes"))
+        at_once = LATENCY_AHEAD if profile == "latency" else _default(WalSettings, "max_uploads")
+        return cls(_default(known, "flush_interval_ms"), _default(known, "flush_bytes"), at_once)
 
     @property
     def per_s(self) -> float:
-        return 1000 / self.interval_ms
+        return min(1000 / self.interval_ms, self.at_once * 1000 / _UPLOAD_MS)
+
+    @property
+    def why(self) -> str:
+        if self.per_s < 1000 / self.interval_ms:
+            return f"{self.at_once} at a time, stored in {_UPLOAD_MS:g} ms"
+        return f"every {self.interval_ms} ms"
 
     @property
     def mb(self) -> float:
@@ -226,7 +243,7 @@ def _segments(load: Load) -> str:
     if load.segments_per_s > by_time:
         each = f"{load.mb_per_s:g} MB/s ÷ {sealed.mb:.2f} MB"
         return f"{each} = {load.segments_per_s:,.1f} segments a second"
-    each = f"{load.brokers} brokers × {sealed.per_s:g} a second (every {sealed.interval_ms} ms)"
+    each = f"{load.brokers} brokers × {sealed.per_s:g} a second ({sealed.why})"
     return f"at most {each} = {by_time:,.1f} segments a second"
 
 

@@ -7,7 +7,7 @@ from lakestream_spark.ingress.cluster import Liveness
 from lakestream_spark.ingress.housekeeping import HousekeepingPolicy
 from lakestream_spark.ingress.server import ConnectionLimits
 from lakestream_spark.settings.storage import catalog_spec, wal_stores
-from lakestream_spark.settings.tree import Settings
+from lakestream_spark.settings.tree import LATENCY_AHEAD, Settings
 from lakestream_spark.table.upkeep.policy import (
     MergePolicy,
     OrphanPolicy,
@@ -46,7 +46,7 @@ def flush_policies(settings: Settings) -> dict[str, FlushPolicy]:
         # Quick storage: more than one being stored and one being committed only wait in line.
         for profile, own, ahead in (
             ("cost", wal.cost, wal.max_uploads),
-            ("latency", wal.latency, 2),
+            ("latency", wal.latency, LATENCY_AHEAD),
         )
     }
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from json import loads
-from typing import Literal, NamedTuple, cast
+from typing import Final, Literal, NamedTuple, cast
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 from pydantic.fields import FieldInfo
@@ -52,6 +52,10 @@ class StoreSettings(StoreOptions, StorePlace):
     def options(self) -> StoreOptions:
         """All but the place, as the object store takes it."""
         return StoreOptions(**self.model_dump(exclude={"url"}))
+
+
+LATENCY_AHEAD: Final = 2
+"""Segments of the latency profile under way at a time: one is stored, one is committed."""
 
 
 class CostProfile(Section):

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -25,23 +26,29 @@ SENT = [Sent(b"k", json.dumps({"n": n}).encode()) for n in range(300)]
 pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
 
 
+@pytest.fixture(scope="module")
+def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Of a cluster: a master and a worker, each a process."""
+    with standalone_spark(tmp_path_factory.mktemp("cluster")) as started:
+        yield started
+
+
 @pytest.mark.s3
 @pytest.mark.postgres
 @pytest.mark.timeout(900, func_only=True)
 async def test_a_job_on_a_spark_cluster_moves_everything_into_tables_on_s3(
-    tmp_path: Path, s3_server: S3Server, postgres_url: str
+    tmp_path: Path, master: str, s3_server: S3Server, postgres_url: str
 ) -> None:
-    await asyncio.to_thread(_run, tmp_path, on_s3(tmp_path, s3_server, postgres_url))
+    await asyncio.to_thread(_run, master, on_s3(tmp_path, s3_server, postgres_url))
 
 
-def _run(folder: Path, place: Place) -> None:
+def _run(master: str, place: Place) -> None:
     with ingress(place.data, "--conf", str(place.conf)) as broker:
         (listening,) = broker.ready()
         for topic in TOPICS:
             produce(listening.kafka, topic, SENT)
-        with standalone_spark(folder) as master:
-            flags = (*place.flags, "--trigger", "available-now")
-            done = spark_submit(master, COMPACT, *flags, conf={})
+        flags = (*place.flags, "--trigger", "available-now")
+        done = spark_submit(master, COMPACT, *flags, conf={})
         assert done.returncode == 0, done.stdout + done.stderr
         assert f"{2 * len(SENT)} rows in 2 files, 2 commits" in done.stdout
         _check_tables(place)
@@ -58,9 +65,10 @@ def _check_tables(place: Place) -> None:
             assert rows[VALUE].to_pylist() == [each.value for each in SENT]
 
 
-def test_sqlite_with_a_spark_master_elsewhere_is_refused_in_one_sentence(tmp_path: Path) -> None:
-    with standalone_spark(tmp_path) as master:
-        done = spark_submit(master, COMPACT, "--data", str(tmp_path), conf={})
+def test_sqlite_with_a_spark_master_elsewhere_is_refused_in_one_sentence(
+    tmp_path: Path, master: str
+) -> None:
+    done = spark_submit(master, COMPACT, "--data", str(tmp_path), conf={})
     assert done.returncode != 0
     assert "lakestream: metadata in SQLite is for one host" in done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr

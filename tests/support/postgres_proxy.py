@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit, urlunsplit
 
 _CHUNK = 64 * 1024
 _COMMIT = b"COMMIT\x00"
+_TAKEN_S = 0.05
 
 Side = Literal["before", "after"]
 
@@ -24,6 +25,7 @@ class PostgresProxy:
         self._query = parse_qs(self._given.query)
         self._socket = f"{self._query['host'][0]}/.s.PGSQL.5432"
         self._server: asyncio.Server | None = None
+        self._connections: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._cuts: list[Side] = []
         self._speaks = asyncio.Event()
@@ -62,18 +64,47 @@ class PostgresProxy:
     ) -> None:
         assert self._server is not None
         self._server.close()
+        self._server = None
+        # Connections that were taken a moment ago come to `_accept` yet, and are closed there.
+        await asyncio.sleep(_TAKEN_S)
+        for writer in self._connections:
+            writer.transport.abort()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._server.wait_closed()
+        await asyncio.sleep(0)  # Else a loop that ends now leaves sockets open.
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._server is None:
+            writer.transport.abort()
+            return
+        # Here already: a task that is cancelled before it begins aborts nothing.
+        self._connections.add(writer)
         task = asyncio.create_task(self._serve(reader, writer), name="postgres-proxy")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        server_reader, server_writer = await asyncio.open_unix_connection(self._socket)
+        try:
+            server_reader, server_writer = await asyncio.open_unix_connection(self._socket)
+            try:
+                await self._pass_on(reader, writer, server_reader, server_writer)
+            finally:
+                server_writer.transport.abort()
+        except OSError:
+            pass
+        finally:
+            writer.transport.abort()
+            self._connections.discard(writer)
+
+    async def _pass_on(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        server_reader: asyncio.StreamReader,
+        server_writer: asyncio.StreamWriter,
+    ) -> None:
+        """What both sides say, until one is done or is cut."""
         replies = asyncio.create_task(_forward(server_reader, writer))
         try:
             while data := await reader.read(_CHUNK):
@@ -91,13 +122,9 @@ class PostgresProxy:
                         assert await server_reader.read(_CHUNK)
                     self.cut.append(side)
                     return
-        except OSError:
-            pass
         finally:
             replies.cancel()
             await asyncio.gather(replies, return_exceptions=True)
-            writer.transport.abort()
-            server_writer.transport.abort()
 
 
 async def _forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

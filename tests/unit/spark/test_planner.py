@@ -1,13 +1,13 @@
 """What a look at the backlog plans, and whom it asks."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 import pytest
 
 from lakestream_spark.core.errors import Unavailable
 from lakestream_spark.core.ids import TopicId, TopicPartition
-from lakestream_spark.metadata import Metadata, open_metadata
+from lakestream_spark.metadata import Metadata
 from lakestream_spark.metadata.leases import Leases
 from lakestream_spark.metadata.tables import PlannedRange
 from lakestream_spark.metadata.topics import Topic
@@ -22,18 +22,6 @@ from tests.support.clock import SimulatedClock
 from tests.support.tables import acknowledge
 
 NOBODY = cast("Any", None)  # No table is opened.
-
-
-@pytest.fixture
-def clock() -> SimulatedClock:
-    return SimulatedClock(wall_ms=0)
-
-
-@pytest.fixture
-async def metadata(clock: SimulatedClock) -> AsyncIterator[Metadata]:
-    opened = await open_metadata("sqlite://", clock=clock)
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture

@@ -1,11 +1,9 @@
 """What waits in the WAL is asked for as often as it is cheap, and estimated in between."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from lakestream_spark.core.ids import TopicPartition
-from lakestream_spark.metadata import Metadata, open_metadata
+from lakestream_spark.metadata import Metadata
 from lakestream_spark.metadata.topics import Topic
 from lakestream_spark.spark.turns import Sizes
 from lakestream_spark.spark.wal_sizes import WalSizes
@@ -37,18 +35,6 @@ class Asked:
 
         monkeypatch.setattr(metadata.topics, "wal_bytes", of_topics)
         monkeypatch.setattr(metadata.backlog, "wal_bytes", of_all)
-
-
-@pytest.fixture
-def clock() -> SimulatedClock:
-    return SimulatedClock(wall_ms=0)
-
-
-@pytest.fixture
-async def metadata(clock: SimulatedClock) -> AsyncIterator[Metadata]:
-    opened = await open_metadata("sqlite://", clock=clock)
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture

@@ -361,14 +361,19 @@ def intent_of(topic: Topic, append: TableAppend) -> Intent:
     return Intent(topic_id=topic.id, commit_id=str(append.commit_id), plan=1, body=append.to_body())
 
 
-async def test_retention_moves_the_log_start_before_rows_leave(lake):
+async def past_retention(lake: Lake) -> tuple[Topic, GrowingTable]:
+    """Four files whose times are of 1970, in a table that keeps a second."""
     config = {**BOTH, "lakestream.table.retention.ms": "1000"}
     topic = await lake.metadata.topics.create("orders", config=config)
     await acknowledge(lake.metadata, topic, [b"x"] * 8)
     orders = lake.growing(topic)
     for _ in range(4):
-        # Their times are of 1970.
         orders.append(0)
+    return topic, orders
+
+
+async def test_retention_moves_the_log_start_before_rows_leave(lake):
+    topic, orders = await past_retention(lake)
     report = (await lake.maintainer().round())["orders"]
     assert report.done["files past retention"] == 4
     assert in_iceberg(orders.table) == in_delta(orders.log) == []
@@ -392,12 +397,7 @@ async def test_a_log_that_may_have_few_bytes_begins_later_and_its_rows_stay(lake
 
 @pytest.mark.parametrize(("module", "name"), [(retention, "remove"), (snapshots, "apply")])
 async def test_a_step_that_never_finds_the_table_alone_says_so(lake, monkeypatch, module, name):
-    config = {**BOTH, "lakestream.table.retention.ms": "1000"}
-    topic = await lake.metadata.topics.create("orders", config=config)
-    await acknowledge(lake.metadata, topic, [b"x"] * 8)
-    orders = lake.growing(topic)
-    for _ in range(4):
-        orders.append(0)
+    await past_retention(lake)
     monkeypatch.setattr(module, name, lambda *_: False)
     report = (await lake.maintainer().round())["orders"]
     (error,) = report.failed.values()

@@ -62,7 +62,9 @@ class CompactDriver:
         self._loop = loop
         self._holdings = Holdings(metadata.leases, scope.job, policy.session_s)
         self._troubles = Troubles(metadata.problems, clock)
-        self._planner = Planner(metadata, committer, self._holdings, self._troubles, scope, policy)
+        self._planner = Planner(
+            metadata, committer, self._holdings, self._troubles, scope, policy, clock
+        )
         self.tally = Tally(clock)
         self._planned_at: float | None = None
         self._begun = False

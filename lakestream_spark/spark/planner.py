@@ -7,6 +7,7 @@ a drain plans nothing beyond its goal, and asks whoever holds a topic of it to h
 
 from collections.abc import Mapping, Sequence
 
+from lakestream_spark.core.clock import Clock
 from lakestream_spark.core.errors import Fenced, LakestreamError
 from lakestream_spark.core.ids import TopicId, TopicPartition
 from lakestream_spark.metadata import Metadata
@@ -37,6 +38,7 @@ class Planner:
         troubles: Troubles,
         scope: Scope,
         policy: CompactPolicy,
+        clock: Clock,
     ) -> None:
         self._metadata = metadata
         self._holdings = holdings
@@ -50,7 +52,7 @@ class Planner:
         """The jobs that live and share the topics."""
         self.turns = Turns(troubles, policy)
         self.lags = Lags()
-        self.sizes = WalSizes(metadata)
+        self.sizes = WalSizes(metadata, clock)
         self.waiting: frozenset[str] = frozenset()
         """Topics with a backlog that could not be planned at the last look."""
         self.reached: Mapping[TopicPartition, int] = {}

@@ -9,7 +9,7 @@ asked about counts as empty: its topic waits for its lag target at the latest.
 from collections.abc import Awaitable, Iterator, Mapping
 from typing import Final, TypeVar
 
-from lakestream_spark.core.clock import Clock, SystemClock
+from lakestream_spark.core.clock import Clock
 from lakestream_spark.core.ids import TopicId, TopicPartition
 from lakestream_spark.metadata import Metadata
 from lakestream_spark.metadata.backlog import TopicBacklog
@@ -24,8 +24,7 @@ _LONGEST_PAUSE_S: Final = 30.0
 class WalSizes:
     """Remembers the last answers."""
 
-    def __init__(self, metadata: Metadata, clock: Clock | None = None) -> None:
-        clock = clock or SystemClock()
+    def __init__(self, metadata: Metadata, clock: Clock) -> None:
         self._metadata = metadata
         self._total_pace = _Pace(clock)
         self._sizes_pace = _Pace(clock)

@@ -16,7 +16,6 @@ from lakestream_spark.spark.holdings import Holdings
 from lakestream_spark.spark.planner import Planner
 from lakestream_spark.spark.scope import Scope
 from lakestream_spark.spark.troubles import Troubles
-from lakestream_spark.spark.wal_sizes import WalSizes
 from lakestream_spark.table.commit import lease_name
 from tests.support.clock import SimulatedClock
 from tests.support.tables import acknowledge
@@ -42,9 +41,7 @@ def planner_of(
     scope, policy = Scope(job="mine", drain=drain), CompactPolicy(file_bytes=file_bytes)
     holdings = Holdings(metadata.leases, scope.job, policy.session_s)
     troubles = troubles or Troubles(metadata.problems, clock)
-    planner = Planner(metadata, NOBODY, holdings, troubles, scope, policy)
-    planner.sizes = WalSizes(metadata, clock)
-    return planner
+    return Planner(metadata, NOBODY, holdings, troubles, scope, policy, clock)
 
 
 async def is_asked(metadata: Metadata, topic: Topic) -> bool:

@@ -36,7 +36,7 @@ async def test_a_rest_that_ends_during_a_look_does_not_make_its_topic_look_done(
         holdings = Holdings(metadata.leases, scope.job, policy.session_s)
         troubles = Troubles(metadata.problems, ImpatientClock(between_looks_s))
         nobody = cast("Any", None)  # Nothing is recovered within one look.
-        planner = Planner(metadata, nobody, holdings, troubles, scope, policy)
+        planner = Planner(metadata, nobody, holdings, troubles, scope, policy, SimulatedClock())
         troubles.topic_failed(topic.id, ValueError("nobody thought of this"))
         planner.settler.later(topic, 0)
         await planner.plan(0)

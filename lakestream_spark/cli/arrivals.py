@@ -25,7 +25,6 @@ _PASSING: Final = frozenset(
         KafkaError.KAFKA_STORAGE_ERROR,
     }
 )
-"""What the client tries again by itself; an error that has a code only never says so."""
 
 
 class Arrivals:
@@ -91,7 +90,12 @@ class Arrivals:
         message = self.consumer.poll(_POLL_S)
         self._silence.waited(time.monotonic() - began)
         error = None if message is None else message.error()
-        return None if error is not None and error.code() in _PASSING else message
+        return None if error is not None and passes(error) else message
+
+
+def passes(error: KafkaError) -> bool:
+    """Whether the client tries again by itself; an error of a message never says so."""
+    return error.code() in _PASSING
 
 
 def _is_end(message: Message) -> bool:

@@ -14,6 +14,7 @@ from lakestream_spark.cli.demo.program import program
 from lakestream_spark.cli.demo.ready import check_ready, data_folder
 from lakestream_spark.cli.demo.screen import Screen
 from lakestream_spark.cli.demo.stage import Clockwork
+from lakestream_spark.cli.exits import debugs
 from lakestream_spark.cli.options import Loaded, settings_options
 from lakestream_spark.core.errors import Misconfigured
 from lakestream_spark.settings import Settings
@@ -49,10 +50,11 @@ def demo(
     clockwork, settings = Clockwork(run_for_s=run_for_s), loaded.settings
     check_ready(settings)
     flags, log = _flags(context.params), _log_file(settings)
+    up = [*(["--debug"] if debugs(context) else []), "up", *flags]
     screen = Screen(Console(highlight=False))
     screen.title("One stream, written once: a live Kafka stream and an open table.")
     again = again or shlex.join([*shlex.split(program()), "demo", *flags])
-    context.exit(Performance(settings, clockwork, screen).run(flags, log, again))
+    context.exit(Performance(settings, clockwork, screen).run(up, log, again))
 
 
 def _flags(given: Mapping[str, Any]) -> list[str]:

@@ -42,9 +42,9 @@ class Performance:
         self._screen = screen
         self._story = Story()
 
-    def run(self, flags: Sequence[str], log: Path, again: str) -> int:
-        """The exit code; raises what went wrong. `flags` are those of `lakestream up`."""
-        platform = Platform(flags, log)
+    def run(self, up: Sequence[str], log: Path, again: str) -> int:
+        """The exit code; raises what went wrong. `up` are the words that start the platform."""
+        platform = Platform(up, log)
         stage: Stage | None = None
         problem: LakestreamError | None = None
         try:

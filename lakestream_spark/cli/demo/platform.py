@@ -45,7 +45,8 @@ class Listening(NamedTuple):
 class Platform:
     """The running process."""
 
-    def __init__(self, flags: Sequence[str], log: Path) -> None:
+    def __init__(self, up: Sequence[str], log: Path) -> None:
+        """`up` are the words behind `lakestream` that start it."""
         self.log = log
         self.was_killed = False
         self._log = _LogFile(log)
@@ -53,9 +54,9 @@ class Platform:
         self._troubles: deque[str] = deque(maxlen=_KEPT)
         self._last_words: str | None = None
         self._failed_start: LakestreamError | None = None
-        command = [sys.executable, "-m", "lakestream_spark", "up", "--json"]
+        ours = ["--json", "--parent", str(os.getpid()), "--set", "log.format=text"]
         self._process = subprocess.Popen(
-            [*command, "--parent", str(os.getpid()), *flags, "--set", "log.format=text"],
+            [sys.executable, "-m", "lakestream_spark", *up, *ours],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
+from lakestream_spark.cli.arrivals import passes
 from lakestream_spark.cli.asking import ask
 from lakestream_spark.cli.demo.traffic import Place, digest
 from lakestream_spark.core.errors import Corrupt, Rejected
@@ -142,5 +143,5 @@ def _messages(consumer: Consumer, check: Callable[[], None]) -> Iterator[Message
             error = message.error()
             if error is None or error.code() == KafkaError._PARTITION_EOF:
                 yield message
-            elif not error.retriable():
+            elif not passes(error):
                 raise Rejected(f"the broker refuses to go on: {error.str()}")

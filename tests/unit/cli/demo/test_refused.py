@@ -73,7 +73,7 @@ def platform(tmp_path: Path) -> Iterator[Callable[..., Platform]]:
     started = []
 
     def start(*flags: str) -> Platform:
-        free = ["--data", str(tmp_path), "--port", "0", "--admin-port", "0"]
+        free = ["up", "--data", str(tmp_path), "--port", "0", "--admin-port", "0"]
         started.append(Platform([*free, *flags], tmp_path / "demo.log"))
         return started[-1]
 
@@ -98,10 +98,20 @@ def test_a_start_that_would_be_tried_again_is_the_sentence_of_the_demo(
 
 
 def test_what_the_platform_refuses_is_the_sentence_of_the_demo(tmp_path: Path):
-    platform = Platform(["--data", str(tmp_path), "--set", "no.such=1"], tmp_path / "demo.log")
+    log = tmp_path / "demo.log"
+    platform = Platform(["up", "--data", str(tmp_path), "--set", "no.such=1"], log)
     try:
         with pytest.raises(Misconfigured, match=r"there is no setting 'no\.such'"):
             platform.ready(lambda: None)
     finally:
         platform.kill()
-    assert "there is no setting" in (tmp_path / "demo.log").read_text()
+    assert "there is no setting" in log.read_text()
+    assert "Traceback" not in log.read_text()
+
+
+@pytest.mark.spark
+def test_whoever_debugs_the_demo_finds_in_its_log_where_the_platform_failed(tmp_path: Path):
+    (tmp_path / "metadata.db").write_bytes(b"no database" * 1000)
+    flags = ["--data", str(tmp_path), "--port", "0", "--admin-port", "0"]
+    assert run(lakestream, ["--debug", "demo", *flags]) == 5
+    assert "Traceback" in (tmp_path / "demo.log").read_text()

@@ -19,6 +19,7 @@ from lakestream_spark.core.errors import LakestreamError, Unavailable
 from lakestream_spark.core.logs import event
 from lakestream_spark.history.about import TableFacts
 from lakestream_spark.history.figures import HistoryFigures
+from lakestream_spark.history.first_looks import FirstLooks
 from lakestream_spark.history.link import Answer, Link, ReaderGone
 from lakestream_spark.history.messages import (
     Kind,
@@ -58,6 +59,7 @@ class HistoryProcess:
         self._start = Start.of(spec, memory_bytes)
         self._answer_within_s = answer_within_s
         self._budget = ByteBudget(memory_bytes // _SHARE_IN_FLIGHT)
+        self._first_looks = FirstLooks()
         self.figures: Final = HistoryFigures()
         self._largest = memory_bytes // _SHARE_IN_FLIGHT // _LEAST_READS
         self._opening: asyncio.Task[Link] | None = None
@@ -91,15 +93,16 @@ class HistoryProcess:
         question = Question.read(topic, partition, offset, size)
         charge = max(size, _SMALLEST_BYTES)
         loop = asyncio.get_running_loop()
-        # One time for both: a client waits for neither longer.
+        # One time for all: a client waits for none of them longer.
         deadline = loop.time() + self._answer_within_s
         with self.figures.answering("batches"):
-            with self.figures.waiting():
-                await self._budget.acquire(charge, within_s=self._answer_within_s)
-            try:
-                body = (await self._ask(question, deadline - loop.time())).body
-            finally:
-                self._budget.release(charge)
+            async with self._first_looks.turn(topic.id, self._answer_within_s):
+                with self.figures.waiting():
+                    await self._budget.acquire(charge, within_s=deadline - loop.time())
+                try:
+                    body = (await self._ask(question, deadline - loop.time())).body
+                finally:
+                    self._budget.release(charge)
         self.figures.served(len(body))
         return body
 
@@ -193,6 +196,7 @@ class HistoryProcess:
 
     async def _open(self) -> Link:
         loop = asyncio.get_running_loop()
+        self._first_looks.forget()
         if self._process is not None:
             code = await asyncio.to_thread(_end, self._process)
             event(_log, logging.WARNING, "the process that reads tables ended", code=code)

@@ -116,6 +116,22 @@ async def test_a_process_that_is_busy_for_long_is_left_to_finish(
         assert history.pid == first
 
 
+async def test_reads_that_wait_for_a_first_look_hold_one_share_of_the_bytes_in_flight(
+    tmp_path: Path, topic: Topic, tables: StreamCatalog, files: TableFiles, two_rows: None
+) -> None:
+    async with history_process(tmp_path) as history:
+        with held_up(rewritten(tables, files)):
+            await history.start_ahead()
+            waiting = [asyncio.create_task(history.read(topic, 0, 0, PLENTY)) for _ in range(20)]
+            await asyncio.sleep(1)
+            assert history.bytes_in_flight == PLENTY
+            waiting[0].cancel()  # Its place is taken by the next one.
+            waiting[1].cancel()
+        for data in await asyncio.gather(*waiting[2:]):
+            assert [record.value for record in records_in(data)] == [b"a", b"b"]
+        assert history.bytes_in_flight == 0
+
+
 async def patiently(history: HistoryProcess, topic: Topic) -> int:
     """The process that answers, however long its start takes."""
     while True:

@@ -23,6 +23,9 @@ _SERVERS = (
 )
 _LONG = ("long", "spark")
 IN_CI = bool(os.environ.get("CI"))
+# For every Spark that a test starts, in whatever process: it ends before better code pays.
+for _jvm in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
+    os.environ.setdefault(_jvm, "-XX:TieredStopAtLevel=1")
 
 settings.register_profile(
     "fast",

@@ -20,6 +20,7 @@ HOME: Final = Path(pyspark.__file__).parent
 SPARK_CONF: Final = Path(__file__).parents[2] / "pipelines" / "spark.conf"
 _START_S: Final = 180.0
 _HOST: Final = "127.0.0.1"
+_JVM: Final = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 @contextmanager
@@ -63,6 +64,7 @@ def spark_submit(
         "spark.driver.bindAddress": _HOST,
         "spark.ui.enabled": "false",
         "spark.executor.memory": "512m",
+        "spark.executor.defaultJavaOptions": " ".join(_JVM[1:]),
         **conf,
     }
     command = [str(HOME / "bin" / "spark-submit"), "--master", master]
@@ -88,7 +90,7 @@ def _environment() -> dict[str, str]:
 def _java(main: str, *arguments: str) -> Iterator["Queue[str]"]:
     """A JVM with Spark's jars, and the lines it prints; killed when the block ends."""
     java = Path(home) / "bin" / "java" if (home := os.environ.get("JAVA_HOME")) else Path("java")
-    command = [str(java), "-Xmx256m", *_opened_modules(), "-cp", str(HOME / "jars" / "*"), main]
+    command = [str(java), *_JVM, *_opened_modules(), "-cp", str(HOME / "jars" / "*"), main]
     process = subprocess.Popen(
         [*command, *arguments],
         env=_environment(),

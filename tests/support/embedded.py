@@ -7,23 +7,8 @@ from unittest.mock import patch
 
 from lakestream_spark import app
 from lakestream_spark.groups import GroupLimits
-from lakestream_spark.settings import Entry, Settings, load
 from lakestream_spark.table.iceberg import CatalogSpec
-
-
-def lake_settings(
-    folder: Path, *, flush_ms: int = 5, broker_id: int = 1, more: Mapping[str, str] | None = None
-) -> Settings:
-    """Everything embedded under the folder, on a free port; `more` are further settings."""
-    flags = {
-        "data": str(folder),
-        "broker.port": "0",
-        "broker.id": str(broker_id),
-        "wal.cost.flush_interval_ms": str(flush_ms),
-        **(more or {}),
-    }
-    entries = [Entry(key=key, value=value, origin="test") for key, value in flags.items()]
-    return load(environ={}, flags=entries).settings
+from tests.support.lake_place import lake_settings as lake_settings
 
 
 def metadata_url(folder: Path) -> str:

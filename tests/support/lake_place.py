@@ -1,11 +1,32 @@
-"""Where a lake of a test is: a folder with everything in it, or S3 with PostgreSQL."""
+"""Where a lake of a test is: a folder with everything in it, or S3 with PostgreSQL.
 
+Programs that tests start again and again need it: it imports little.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lakestream_spark.settings import Entry, Settings, load
-from tests.support.embedded import lake_settings
-from tests.support.s3 import S3Server
+
+if TYPE_CHECKING:
+    from tests.support.s3 import S3Server
+
+
+def lake_settings(
+    folder: Path, *, flush_ms: int = 5, broker_id: int = 1, more: Mapping[str, str] | None = None
+) -> Settings:
+    """Everything embedded under the folder, on a free port; `more` are further settings."""
+    flags = {
+        "data": str(folder),
+        "broker.port": "0",
+        "broker.id": str(broker_id),
+        "wal.cost.flush_interval_ms": str(flush_ms),
+        **(more or {}),
+    }
+    entries = [Entry(key=key, value=value, origin="test") for key, value in flags.items()]
+    return load(environ={}, flags=entries).settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +50,7 @@ class Place:
         return ["--data", self.data, *(["--conf", str(self.conf)] if self.conf else [])]
 
 
-def on_s3(folder: Path, s3: S3Server, postgres: str) -> Place:
+def on_s3(folder: Path, s3: "S3Server", postgres: str) -> Place:
     """Metadata and catalog in one database; how to reach the bucket, for us and for pyiceberg."""
     options = s3.options()
     assert options.secret_access_key is not None

@@ -13,6 +13,8 @@ from lakestream_spark.metadata.references import PORTION, Portion, forget_extent
 
 _LOCK_KEY: Final = 0x72656D61  # any number that nothing else locks
 _EVERYTHING: Final = (1 << 63) - 1
+_AT_ONCE: Final = 10
+"""Portions, of about a quarter of a second each."""
 _PRODUCER: Final = "partition_id, producer_id"
 _OF_TOPICS: Final = {
     "cells": "topic_id, partition_index, number",
@@ -39,26 +41,39 @@ class Remains:
     def __init__(self, database: Database) -> None:
         self._database = database
 
+    async def forget_topic(self, topic_id: str, row_ids: Sequence[int], now_ms: int) -> None:
+        """What a topic leaves that is deleted now, unless it is so much that whoever deletes it
+        would wait for long: that is for `forget_all`, which somebody calls now and then."""
+        left = await self._portions(row_ids)
+        if len(left) <= _AT_ONCE:
+            await self._forget_partitions(row_ids, left, now_ms)
+            await self._forget_topics([topic_id])
+
     async def forget_all(self, now_ms: int) -> None:
         """Finish what deletions left half done."""
         for table in ("extents", "producers"):
-            await self.forget_partitions(await self._left(_LEFT_PARTITIONS, table), now_ms)
+            row_ids = await self._left(_LEFT_PARTITIONS, table)
+            if row_ids:
+                await self._forget_partitions(row_ids, await self._portions(row_ids), now_ms)
         for table in _OF_TOPICS:
-            await self.forget_topics(await self._left(_LEFT_TOPICS, table))
+            topic_ids = await self._left(_LEFT_TOPICS, table)
+            if topic_ids:
+                await self._forget_topics(topic_ids)
 
-    async def forget_partitions(self, row_ids: Sequence[int], now_ms: int) -> None:
-        """The extents and producers of partitions that have no row any more."""
-        if not row_ids:
-            return
+    async def _portions(self, row_ids: Sequence[int]) -> list[Portion]:
         every = [(row_id, _EVERYTHING) for row_id in row_ids]
-        for portion in await self._database.read(portions(every)):
+        return await self._database.read(portions(every))
+
+    async def _forget_partitions(
+        self, row_ids: Sequence[int], extents: Sequence[Portion], now_ms: int
+    ) -> None:
+        """The extents and producers of partitions that have no row any more."""
+        for portion in extents:
             await self._database.run(_forget_extents(portion, now_ms))
         await self._forget("producers", _PRODUCER, "partition_id = ANY($1::bigint[])", row_ids)
 
-    async def forget_topics(self, topic_ids: Sequence[str]) -> None:
+    async def _forget_topics(self, topic_ids: Sequence[str]) -> None:
         """What tables had to do with deleted topics."""
-        if not topic_ids:
-            return
         for table, key in _OF_TOPICS.items():
             await self._forget(table, key, "topic_id = ANY($1::text[])", topic_ids)
 

@@ -161,15 +161,18 @@ class Topics:
         return await self._database.read(_list())
 
     async def delete(self, topic_id: TopicId) -> None:
-        """Forget the topic and all its records; raises `UnknownTopic`."""
+        """Forget the topic and all its records; raises `UnknownTopic`.
+
+        Nobody finds it any more when this returns; of a long backlog rows may be left for
+        `forget_remains`.
+        """
         now_ms = self._clock.wall_ms()
         row_ids = await self._database.run(_delete(topic_id, now_ms))
-        with suppress(Transient):  # It is deleted: `forget_remains` finishes what is left.
-            await self._remains.forget_partitions(row_ids, now_ms)
-            await self._remains.forget_topics([str(topic_id)])
+        with suppress(Transient):  # It is deleted.
+            await self._remains.forget_topic(str(topic_id), row_ids, now_ms)
 
     async def forget_remains(self) -> None:
-        """Finish deletions that stopped half-way; safe beside them and beside itself."""
+        """Finish deletions that left something; safe beside them and beside itself."""
         await self._remains.forget_all(self._clock.wall_ms())
 
     async def add_partitions(self, topic_id: TopicId, total: int) -> Topic:

@@ -80,7 +80,7 @@ def answers(segment: StoredSegment, receipt: SegmentReceipt) -> list[list[BatchA
 async def die_while_deleting(metadata: Metadata, topic_id: TopicId) -> None:
     """Delete a topic and die before anything of what it leaves behind is forgotten."""
     with (
-        patch.object(Remains, "forget_partitions", side_effect=KeyboardInterrupt),
+        patch.object(Remains, "forget_topic", side_effect=KeyboardInterrupt),
         pytest.raises(KeyboardInterrupt),
     ):
         await metadata.topics.delete(topic_id)

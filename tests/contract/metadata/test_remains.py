@@ -80,6 +80,19 @@ async def test_a_long_backlog_is_forgotten_in_portions(
     assert await is_all_forgotten(metadata)
 
 
+async def test_who_deletes_a_very_long_backlog_does_not_wait_for_its_end(
+    metadata, filled, small_portions, monkeypatch
+):
+    monkeypatch.setattr(remains, "_AT_ONCE", 4)  # It has five.
+    before = await counts(metadata)
+    await metadata.topics.delete(filled.topic_id)
+    assert await counts(metadata) == before
+    with pytest.raises(UnknownTopic):
+        await metadata.extents.locate(filled, 1, 1)
+    await metadata.topics.forget_remains()
+    assert await is_all_forgotten(metadata)
+
+
 async def test_a_deletion_that_stopped_half_way_is_finished_by_whoever_looks_next(metadata, filled):
     before = await counts(metadata)
     await die_while_deleting(metadata, filled.topic_id)
@@ -98,7 +111,7 @@ async def test_a_store_that_does_not_answer_any_more_has_deleted_the_topic_all_t
         raise Unavailable("gone")
 
     with monkeypatch.context() as failing:
-        failing.setattr(Remains, "forget_partitions", unavailable)
+        failing.setattr(Remains, "forget_topic", unavailable)
         await metadata.topics.delete(filled.topic_id)
     await metadata.topics.forget_remains()
     assert await is_all_forgotten(metadata)

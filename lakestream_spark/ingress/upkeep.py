@@ -63,7 +63,11 @@ class Upkeep:
             async with asyncio.TaskGroup() as group:
                 for loop in self._loops:
                     group.create_task(self._repeat(loop), name=f"loop-{loop.name}")
-        except* Fenced as fenced:
+        # Python before 3.11.4 packs what an `except*` raises into a group again.
+        except BaseExceptionGroup as failed:
+            fenced = failed.subgroup(Fenced)
+            if fenced is None:
+                raise
             raise _first(fenced) from None
 
     async def _repeat(self, loop: Loop) -> None:

@@ -220,8 +220,11 @@ async def _produce(
                 )
                 _resume(producer, past)
                 group.create_task(producer.run(writers[profile], stopping, pause_s=0.01))
-    except* Fenced as errors:
-        raise Fenced("this broker was replaced", error=errors.exceptions[0]) from None
+    except BaseExceptionGroup as errors:
+        fenced = errors.subgroup(Fenced)
+        if fenced is None:
+            raise
+        raise Fenced("this broker was replaced", error=fenced.exceptions[0]) from None
 
 
 def _values(prefix: str, random: Random) -> Callable[[], tuple[str, ...]]:

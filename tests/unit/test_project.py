@@ -1,5 +1,6 @@
 """The repository itself: what lies at its top, what may not stand in it, and what must agree."""
 
+import ast
 import os
 import re
 import subprocess
@@ -76,6 +77,24 @@ def test_no_file_names_a_package_registry_or_a_folder_of_one_machine(pattern):
         if pattern.search(line)
     ]
     assert found == []
+
+
+def test_nothing_is_raised_where_older_pythons_would_pack_it_into_a_group():
+    for path in tracked():
+        if path.suffix == ".py":
+            handled = [
+                handler
+                for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+                if isinstance(node, ast.TryStar)
+                for handler in node.handlers
+            ]
+            raising = [
+                f"{path.relative_to(ROOT)}:{node.lineno}"
+                for handler in handled
+                for node in ast.walk(handler)
+                if isinstance(node, ast.Raise)
+            ]
+            assert not raising, "3.11.0 to 3.11.3 wrap what an `except*` raises"
 
 
 def test_every_make_target_is_documented_and_phony():

@@ -11,6 +11,13 @@ from tests.support.kafka import Sent, produce
 from tests.support.kafka_tools import Ran, run_tool, tool
 
 
+# Every tool is a JVM: what these say of Kafka itself is looked at among the long tests.
+@pytest.fixture(params=["lakestream", pytest.param("kafka", marks=pytest.mark.slow)])
+def cluster(request: pytest.FixtureRequest) -> Cluster:
+    found: Cluster = request.getfixturevalue(request.param)
+    return found
+
+
 @pytest.fixture
 def topic() -> str:
     return unique("java")

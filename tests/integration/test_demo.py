@@ -112,6 +112,7 @@ def test_a_second_start_finds_the_data_and_tells_the_story_again_to_its_end(
     assert "payments is whole" in shell("verify", "payments")
 
 
+@pytest.mark.slow
 def test_who_asks_twice_does_not_wait_for_the_end(first: First, folder: Path):
     with terminal("lakestream_spark", "demo", "--data", str(folder), *FREE) as screen:
         screen.wait_for("acknowledged")
@@ -135,6 +136,7 @@ def test_ctrl_c_stops_in_good_order_and_says_how_to_go_on(first: First, folder: 
     assert psutil.wait_procs(platform, 30)[1] == []
 
 
+@pytest.mark.slow
 def test_a_demo_that_is_killed_takes_its_platform_with_it(first: First, folder: Path):
     with terminal("lakestream_spark", "demo", "--data", str(folder), *FREE) as screen:
         screen.wait_for("acknowledged")

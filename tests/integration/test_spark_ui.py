@@ -22,7 +22,7 @@ with session_when_asked(catalog_spec(Path(sys.argv[1])), master="local[1]", ui_p
 
 
 @pytest.mark.spark
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_named_port_shows_sparks_pages_to_this_host_only(tmp_path: Path) -> None:
     command = [sys.executable, "-c", PROGRAM, str(tmp_path)]
     pipe = subprocess.PIPE

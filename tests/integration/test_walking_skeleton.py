@@ -47,6 +47,7 @@ def received(offset: int, sent: Sent) -> Received:
     )
 
 
+@pytest.mark.slow  # The life of a stream is a longer walk over the same borders.
 @pytest.mark.spark
 @ignore_sockets_of_spark
 async def test_one_record_crosses_every_border_and_comes_back_from_parquet(

@@ -6,7 +6,8 @@ run anywhere but somewhere else says so with a reason that starts with "by desig
 """
 
 import os
-from collections.abc import Generator
+import signal
+from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -22,6 +23,7 @@ _SERVERS = (
     ("browser", "browser"),
 )
 _LONG = ("long", "spark")
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 IN_CI = bool(os.environ.get("CI"))
 # For every Spark that a test starts, in whatever process: it ends before better code pays.
 for _jvm in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
@@ -45,6 +47,17 @@ settings.register_profile(
     derandomize=False,
 )
 settings.load_profile("fast")
+
+
+@pytest.fixture(autouse=True)
+def signals_are_as_before() -> Iterator[None]:
+    """A process that ignores a signal hands that on to all it starts, for every later test."""
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    yield
+    left = {number: signal.getsignal(number) for number in _SIGNALS}
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    assert left == before, "the test leaves signals otherwise than it found them"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,5 +1,7 @@
 """A demo that cannot start: one sentence with what to do, and nothing is touched."""
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -112,6 +114,9 @@ def test_what_the_platform_refuses_is_the_sentence_of_the_demo(tmp_path: Path):
 @pytest.mark.spark
 def test_whoever_debugs_the_demo_finds_in_its_log_where_the_platform_failed(tmp_path: Path):
     (tmp_path / "metadata.db").write_bytes(b"no database" * 1000)
-    flags = ["--data", str(tmp_path), "--port", "0", "--admin-port", "0"]
-    assert run(lakestream, ["--debug", "demo", *flags]) == 5
+    # In a process of its own: a demo that has ended heeds no signal any more.
+    words = [sys.executable, "-m", "lakestream_spark", "--debug", "demo", "--data", str(tmp_path)]
+    free = ["--port", "0", "--admin-port", "0"]
+    done = subprocess.run([*words, *free], capture_output=True, text=True, check=False)
+    assert done.returncode == 5, done.stderr
     assert "Traceback" in (tmp_path / "demo.log").read_text()

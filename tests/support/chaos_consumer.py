@@ -9,6 +9,7 @@ commit and leave. The number of records it polled is printed as it grows.
 """
 
 import argparse
+import logging
 import time
 from collections import defaultdict
 from pathlib import Path
@@ -21,6 +22,8 @@ from tests.support.chaos_life import Life
 
 _NOTE_EVERY_S: Final = 0.1
 _COMMIT_EVERY_S: Final = 0.5
+_WARNINGS: Final = 4
+"""Of the levels of syslog."""
 FATAL: Final = 3
 """How it ends when the client library gives up for good."""
 
@@ -42,7 +45,7 @@ class Reader:
         self._positions: dict[str, TopicPartition] = {}
         self._count = 0
         self._noted = self._committed = time.monotonic()
-        self.consumer = Consumer(config)
+        self.consumer = Consumer(config, logger=_telling_of_resets(journal))
 
     def subscribe(self, topics: list[str]) -> None:
         self.consumer.subscribe(
@@ -121,6 +124,21 @@ class Reader:
         self._journal.write("lost", [_name(each) for each in partitions])
 
 
+def _telling_of_resets(journal: Journal) -> logging.Logger:
+    """Notes that a broker sent the client to another offset; nothing here ever expires."""
+
+    class Resets(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            told = record.getMessage()
+            if "offset reset" in told and ("out of range" in told or "truncat" in told):
+                journal.write("reset", told)
+
+    logger = logging.getLogger("chaos-consumer")
+    logger.propagate = False
+    logger.addHandler(Resets(logging.WARNING))
+    return logger
+
+
 def _config(given: argparse.Namespace) -> dict[str, Any]:
     config = {
         "bootstrap.servers": given.bootstrap,
@@ -129,7 +147,7 @@ def _config(given: argparse.Namespace) -> dict[str, Any]:
         "auto.offset.reset": "earliest",
         "fetch.wait.max.ms": 200,
         "reconnect.backoff.max.ms": 1000,
-        "log_level": 0,
+        "log_level": _WARNINGS,
     }
     if given.instance:
         config["group.instance.id"] = given.instance

@@ -81,7 +81,7 @@ def _read_watcher(evidence: Evidence, lines: Iterable[Event]) -> None:
             own = _rows(facts[1])
             rows[facts[0]] += own
             evidence.seen_at.update((value, at) for _, value in own)
-        elif kind == "fatal":
+        elif kind in ("fatal", "reset"):
             evidence.errors.append(facts[0])
     for name, own in rows.items():
         evidence.logs[name].polls.append(Poll(name, own))
@@ -95,28 +95,64 @@ def _read_replayer(evidence: Evidence, lines: Iterable[Event]) -> None:
             evidence.counts["replays"] += 1
 
 
+class _Kept:
+    """A partition that a cooperative member keeps over rebalances.
+
+    librdkafka pauses and resumes it, and may go back then (its issue 4637): to the record that it
+    handed out last, or to where it was paused, if nothing had been handed out by then. What comes
+    once more must be what came, in its order; anything else is a fault. That a broker sent the
+    client back is noted as a "reset", which is always one.
+    """
+
+    def __init__(self, claim: Claim, counts: Counter[str]) -> None:
+        self._claim = claim
+        self._counts = counts
+        self._paused: set[int] = set()
+        self._repeats: int | None = None
+        self._resumed = False
+
+    def resumes(self) -> None:
+        """Rows are counted here by their place in the claim."""
+        self._paused.add(len(self._claim.rows))
+        self._resumed = True
+
+    def fresh(self, rows: list[Row]) -> list[Row]:
+        """Without those that come once more."""
+        known = self._claim.rows
+        if self._resumed and known:
+            place = rows[0][0] - known[0][0]
+            if place in {*self._paused, len(known) - 1}:
+                self._repeats = place
+        self._resumed = False
+        index = 0
+        while self._repeats is not None and index < len(rows):
+            if self._repeats >= len(known) or rows[index] != known[self._repeats]:
+                self._repeats = None
+                break
+            self._repeats += 1
+            index += 1
+            self._counts["repeated at a rebalance"] += 1
+        return rows[index:]
+
+
 def _read_member(evidence: Evidence, group: GroupHistory, lines: Iterable[Event]) -> None:
     claims: dict[str, Claim] = {}
-    resumed: set[str] = set()
+    kept: dict[str, _Kept] = {}
     for kind, at, facts in lines:
         if kind == "assign":
             evidence.counts["assignments"] += 1
-            resumed = set(claims) - set(facts[0])
+            for name in set(claims) - set(facts[0]):
+                kept[name].resumes()
             for name in facts[0]:
                 claims[name] = Claim(partition=name, assigned_at=at)
+                kept[name] = _Kept(claims[name], evidence.counts)
                 group.claims.append(claims[name])
                 evidence.logs[name].polls.append(Poll(name, claims[name].rows))
         elif kind == "rows":
             name, rows = facts
             claim = claims[name]
             claim.first_row_at = claim.first_row_at or at
-            own = _rows(rows)
-            if name in resumed and own[0] in claim.rows[-1:]:
-                # librdkafka resumes what a cooperative member keeps, and may hand out the record
-                # before once more (its issue 4637); one that is another, or a gap, is a fault.
-                evidence.counts["repeated at a rebalance"] += 1
-                del own[0]
-            resumed.discard(name)
+            own = kept[name].fresh(_rows(rows))
             claim.rows += own
             evidence.counts["delivered"] += len(rows)
         elif kind in ("asked", "committed"):
@@ -125,7 +161,7 @@ def _read_member(evidence: Evidence, group: GroupHistory, lines: Iterable[Event]
                 commits[name].append(Commit(at, offset))
         elif kind in ("refused", "lost"):
             evidence.counts[kind] += 1
-        elif kind == "fatal":
+        elif kind in ("fatal", "reset"):
             evidence.errors.append(facts[0])
 
 

@@ -50,14 +50,13 @@ settings.load_profile("fast")
 
 
 @pytest.fixture(autouse=True)
-def signals_are_as_before() -> Iterator[None]:
+def no_signal_is_ignored() -> Iterator[None]:
     """A process that ignores a signal hands that on to all it starts, for every later test."""
-    before = {number: signal.getsignal(number) for number in _SIGNALS}
     yield
-    left = {number: signal.getsignal(number) for number in _SIGNALS}
-    for number, handler in before.items():
-        signal.signal(number, handler)
-    assert left == before, "the test leaves signals otherwise than it found them"
+    ignored = [each for each in _SIGNALS if signal.getsignal(each) is signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, signal.SIG_DFL)
+    assert not ignored, "the test leaves signals ignored"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -147,3 +147,11 @@ class UnsupportedVersion(Corrupt):
 
 class Misconfigured(LakestreamError):
     """The settings do not allow this process to start."""
+
+
+def first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The first error of a group, however deep it lies."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -14,7 +14,7 @@ import asyncio
 import logging
 from typing import Final, cast
 
-from lakestream_spark.core.errors import LakestreamError
+from lakestream_spark.core.errors import LakestreamError, first_of
 from lakestream_spark.ingress.broker import Broker
 from lakestream_spark.ingress.client import Client
 from lakestream_spark.ingress.dispatch import begin
@@ -125,7 +125,7 @@ class Connection(asyncio.BufferedProtocol):
                 tasks.create_task(self._write_answers())
                 await self._read_requests(tasks)
         except* LakestreamError as refused:
-            error = _first(refused)
+            error = first_of(refused)
             _log.warning("closing the connection from %s: %s", self.peer, error)
         except* (ConnectionError, OSError):
             _log.debug("the client at %s went away", self.peer)
@@ -200,13 +200,6 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.writelines(answer.parts)
             if not self._writable.is_set():
                 await self._writable.wait()
-
-
-def _first(group: BaseExceptionGroup[LakestreamError]) -> BaseException:
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 def _peer_name(peer: object) -> str:

@@ -13,7 +13,7 @@ from typing import Final
 
 from lakestream_spark.core import metrics
 from lakestream_spark.core.clock import Clock
-from lakestream_spark.core.errors import Fenced, LakestreamError
+from lakestream_spark.core.errors import Fenced, LakestreamError, first_of
 from lakestream_spark.core.logs import event
 from lakestream_spark.core.retry import Backoff
 
@@ -68,7 +68,7 @@ class Upkeep:
             fenced = failed.subgroup(Fenced)
             if fenced is None:
                 raise
-            raise _first(fenced) from None
+            raise first_of(fenced) from None
 
     async def _repeat(self, loop: Loop) -> None:
         backoff = Backoff(first_s=min(1.0, loop.every_s), cap_s=max(30.0, loop.every_s))
@@ -107,10 +107,3 @@ async def forever(name: str, work: Callable[[], Awaitable[None]], clock: Clock) 
         except Exception:
             _log.exception("the task %s broke and begins again", name)
         await clock.sleep(1.0)
-
-
-def _first(group: BaseExceptionGroup[Fenced]) -> BaseException:
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

@@ -10,12 +10,10 @@ from tests.support import kafka_tools as tools
 from tests.support.kafka import Sent, produce
 from tests.support.kafka_tools import Ran, run_tool, tool
 
-
-# Every tool is a JVM: what these say of Kafka itself is looked at among the long tests.
-@pytest.fixture(params=["lakestream", pytest.param("kafka", marks=pytest.mark.slow)])
-def cluster(request: pytest.FixtureRequest) -> Cluster:
-    found: Cluster = request.getfixturevalue(request.param)
-    return found
+# Every tool is a JVM; the oracle is asked by `make test-all`.
+pytestmark = pytest.mark.parametrize(
+    "cluster", ["lakestream", pytest.param("kafka", marks=pytest.mark.slow)], indirect=True
+)
 
 
 @pytest.fixture

@@ -107,13 +107,13 @@ class _Kept:
     def __init__(self, claim: Claim, counts: Counter[str]) -> None:
         self._claim = claim
         self._counts = counts
-        self._paused: set[int] = set()
+        self._paused_empty = False
         self._repeats: int | None = None
+        """The place in the claim of the row that comes once more next."""
         self._resumed = False
 
     def resumes(self) -> None:
-        """Rows are counted here by their place in the claim."""
-        self._paused.add(len(self._claim.rows))
+        self._paused_empty |= not self._claim.rows
         self._resumed = True
 
     def fresh(self, rows: list[Row]) -> list[Row]:
@@ -121,7 +121,7 @@ class _Kept:
         known = self._claim.rows
         if self._resumed and known:
             place = rows[0][0] - known[0][0]
-            if place in {*self._paused, len(known) - 1}:
+            if place == len(known) - 1 or (place == 0 and self._paused_empty):
                 self._repeats = place
         self._resumed = False
         index = 0

@@ -31,7 +31,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from lakestream_spark.core.clock import SystemClock
-from lakestream_spark.core.errors import Fenced, Misconfigured, Transient
+from lakestream_spark.core.errors import Fenced, Misconfigured, Transient, first_of
 from lakestream_spark.core.ids import BrokerId, TopicId, TopicPartition
 from lakestream_spark.metadata import Metadata, open_metadata
 from lakestream_spark.metadata import postgres as postgres  # the nursery imports it for all
@@ -224,7 +224,7 @@ async def _produce(
         fenced = errors.subgroup(Fenced)
         if fenced is None:
             raise
-        raise Fenced("this broker was replaced", error=fenced.exceptions[0]) from None
+        raise Fenced("this broker was replaced", error=first_of(fenced)) from None
 
 
 def _values(prefix: str, random: Random) -> Callable[[], tuple[str, ...]]:

@@ -13,6 +13,7 @@ step it says so on its standard output and waits for the signal.
 """
 
 import argparse
+import asyncio
 import logging
 import os
 import signal
@@ -100,6 +101,14 @@ class SparklessQuery:
                 self._batch()
         except Exception as error:
             self._error = error
+
+
+async def drained(compaction: "SparklessCompaction", within_s: float = 60.0) -> None:
+    """Run to the end of the backlog, and close."""
+    try:
+        await asyncio.to_thread(compaction.run_until_drained, within_s)
+    finally:
+        await asyncio.to_thread(compaction.close)
 
 
 class SparklessCompaction:

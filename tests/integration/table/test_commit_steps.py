@@ -21,7 +21,7 @@ from lakestream_spark.table.iceberg import StreamCatalog
 from lakestream_spark.table.steps import Step
 from tests.support.embedded import catalog_spec, embedded_lake
 from tests.support.kafka import Sent, produce
-from tests.support.sparkless import SparklessCompaction
+from tests.support.sparkless import SparklessCompaction, drained
 
 ROOT = Path(__file__).parents[3]
 WITHIN_S = 120.0
@@ -54,15 +54,6 @@ async def ended(process: subprocess.Popen[bytes]) -> int:
     if process.returncode > 0:
         raise AssertionError(errors.decode())
     return process.returncode
-
-
-async def drained(folder: Path) -> None:
-    """Another job, in this process, moves what is left."""
-    job = SparklessCompaction(folder)
-    try:
-        await asyncio.to_thread(job.run_until_drained, WITHIN_S)
-    finally:
-        await asyncio.to_thread(job.close)
 
 
 async def stopped(process: subprocess.Popen[bytes]) -> None:
@@ -99,7 +90,7 @@ async def test_a_committer_that_dies_at_a_step_is_finished_by_the_next(lake, tmp
     await send(lake, 0, COUNT)
     assert await ended(compaction(tmp_path, "--die-at", step.name)) == -signal.SIGKILL
     await send(lake, COUNT, 20)
-    await drained(tmp_path)
+    await drained(SparklessCompaction(tmp_path), WITHIN_S)
     await check_table(lake, tmp_path, COUNT + 20)
 
 
@@ -109,11 +100,11 @@ async def test_delta_that_a_crash_left_behind_is_repaired_at_the_next_start_of_a
 ):
     await lake.metadata.topics.create("orders", config=BOTH)
     await send(lake, 0, COUNT)
-    await drained(tmp_path)
+    await drained(SparklessCompaction(tmp_path), WITHIN_S)
     await send(lake, COUNT, 10)
     died = compaction(tmp_path, "--die-at", Step.ENDS_MOVED.name)
     assert await ended(died) == -signal.SIGKILL
-    await drained(tmp_path)
+    await drained(SparklessCompaction(tmp_path), WITHIN_S)
     await check_table(lake, tmp_path, COUNT + 10)
 
 
@@ -153,14 +144,14 @@ async def test_a_zombie_that_wakes_after_its_lease_was_taken_changes_nothing(lak
     zombie = compaction(tmp_path, "--stop-at", step.name)
     try:
         await stopped(zombie)
-        await drained(tmp_path)
+        await drained(SparklessCompaction(tmp_path), WITHIN_S)
         await send(lake, COUNT, 20)
         zombie.send_signal(signal.SIGCONT)
         await ended(zombie)  # It finds out that it lost the table, and works on as a new holder.
     finally:
         zombie.kill()
         await asyncio.to_thread(zombie.wait)
-    await drained(tmp_path)
+    await drained(SparklessCompaction(tmp_path), WITHIN_S)
     await check_table(lake, tmp_path, COUNT + 20)
 
 
@@ -173,5 +164,5 @@ async def test_two_jobs_at_once_share_the_topics_and_lose_and_double_nothing(lak
         both = [compaction(tmp_path) for _ in range(2)]
         await send(lake, COUNT + 20 * round_, 20)
         assert [await ended(each) for each in both] == [0, 0]
-    await drained(tmp_path)
+    await drained(SparklessCompaction(tmp_path), WITHIN_S)
     await check_table(lake, tmp_path, COUNT + 60)

@@ -28,7 +28,7 @@ from lakestream_spark.table.iceberg import StreamCatalog
 from lakestream_spark.table.steps import Step
 from tests.support.embedded import catalog_spec, embedded_lake
 from tests.support.kafka import Sent, produce
-from tests.support.sparkless import SparklessCompaction
+from tests.support.sparkless import SparklessCompaction, drained
 from tests.support.stream_tables import StreamTable, append_of
 from tests.support.tables import TableFiles, rows
 
@@ -45,14 +45,6 @@ async def lake(tmp_path: Path) -> AsyncIterator[RunningBroker]:
 async def send(lake: RunningBroker, topic: str, count: int = 10) -> None:
     sent = [Sent(None, b"%d" % n) for n in range(count)]
     await asyncio.to_thread(produce, lake.bootstrap, topic, sent)
-
-
-async def drained(compaction: SparklessCompaction, within_s: float = WITHIN_S) -> None:
-    """Run to the end of the backlog, and close."""
-    try:
-        await asyncio.to_thread(compaction.run_until_drained, within_s)
-    finally:
-        await asyncio.to_thread(compaction.close)
 
 
 async def table_end(lake: RunningBroker, topic: str) -> int:
